@@ -1,37 +1,37 @@
-//! Slows those who guess: each address has a few failures at once, and then one in a while.
+//! Slows down guessing: each source has a few failures at once, and then one in each interval.
 //!
-//! A leaky bucket a source (the virtual scheduling of GCRA, ITU-T I.371, A): one time a source, and no
-//! timers. A success gives nothing back, so a user with an account cannot use it to go on guessing those of
-//! others.
+//! A leaky bucket for each source (virtual scheduling of GCRA, ITU-T I.371, annex A), which needs
+//! one time per source and no timers. A success gives nothing back. Otherwise a user with an
+//! account could use it to go on guessing the accounts of others.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::{Duration, Instant};
 
-/// Sources that are remembered, at less than 100 bytes each.
+/// Most sources that are remembered, at less than 100 bytes each.
 const REMEMBERED: usize = 4096;
 
-/// Who has failed, and how often of late.
+/// The failures of sources.
 #[derive(Debug)]
 pub struct Attempts {
     at_once: u32,
     every: Duration,
-    /// When a source's failures are forgotten.
+    /// For each source, the time at which its failures are forgotten.
     settled: BTreeMap<IpAddr, Instant>,
     failed: u64,
     slowed: u64,
 }
 
 impl Attempts {
-    /// A source may fail `at_once` times, and then one more time in `every`.
+    /// A source may fail `at_once` times, and then once in each `every`.
     pub fn new(at_once: u32, every: Duration) -> Attempts {
         Attempts { at_once, every, settled: BTreeMap::new(), failed: 0, slowed: 0 }
     }
 
-    /// Whether a source may try at this time.
+    /// Whether a source may try now.
     ///
     /// # Errors
-    /// How long it has to wait; that counts as slowed.
+    /// The time that the source has to wait. The attempt counts as slowed.
     pub fn admit(&mut self, source: IpAddr, now: Instant) -> Result<(), Duration> {
         let debt = self.settled.get(&site(source)).map_or(Duration::ZERO, |&at| at.duration_since(now));
         let wait = (debt + self.every).saturating_sub(self.every * self.at_once);
@@ -42,7 +42,7 @@ impl Attempts {
         Err(wait)
     }
 
-    /// A source has failed.
+    /// Counts a failure of a source.
     pub fn failed(&mut self, source: IpAddr, now: Instant) {
         self.failed += 1;
         let source = site(source);
@@ -53,17 +53,17 @@ impl Attempts {
         *settled = (*settled).max(now) + self.every;
     }
 
-    /// Failures since the start.
+    /// Number of failures since the start.
     pub fn total_failed(&self) -> u64 {
         self.failed
     }
 
-    /// Attempts since the start that were refused without a look.
+    /// Number of attempts since the start that were refused without a check.
     pub fn total_slowed(&self) -> u64 {
         self.slowed
     }
 
-    /// Forgets those who are settled, or else the one who owes least.
+    /// Forgets the sources whose failures are over, or else the source whose failures end first.
     fn make_room(&mut self, now: Instant) {
         self.settled.retain(|_, settled| *settled > now);
         if self.settled.len() >= REMEMBERED
@@ -75,7 +75,8 @@ impl Attempts {
     }
 }
 
-/// The addresses of one place: who has one IPv6 address has a whole /64 of them.
+/// The source to which an address belongs: an IPv6 address stands for its /64, which one user
+/// usually has.
 pub fn site(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => Ipv6Addr::from(u128::from(v6) & !u128::from(u64::MAX)).into(),

@@ -1,6 +1,6 @@
-//! What protects a service that strangers talk to: whoever guesses secrets is slowed ([`Attempts`]), files
-//! with secrets are read only where nobody else can read them ([`read_secret`]) and replaced whole
-//! ([`replace()`]), and rights that are not needed any more are given up ([`give_up_but`]).
+//! Protection of services that strangers use. [`Attempts`] slows guessing. [`read_secret`] reads
+//! files with secrets only if nobody else can read them, and [`replace()`] replaces files as a
+//! whole. [`give_up_but`] gives up rights that are no longer needed.
 
 mod attempts;
 mod name;

@@ -1,22 +1,22 @@
-//! Names by which people are listed.
+//! Names of users and clients.
 
-/// Bytes that a name has at the most.
+/// Most bytes of a name.
 const NAME_BYTES: usize = 60;
 
-/// Whether a name can be listed: one to 60 bytes, and each character [is seen where it stands](is_steady).
+/// Whether a name can be listed: 1 to 60 bytes, of characters that are [steady](is_steady).
 pub fn is_name(name: &str) -> bool {
     (1..=NAME_BYTES).contains(&name.len()) && name.chars().all(is_steady)
 }
 
-/// Whether a name can be a user's, who is written as `NAME:HASH` in a file with comments: a name without a
-/// space, without a colon, and without # in front.
+/// Whether a name can be a user's. A file of users has lines `NAME:HASH` and comments, so the name
+/// has no space, no colon and no # at its start.
 pub fn is_user(name: &str) -> bool {
     is_name(name) && !name.starts_with('#') && !name.contains(|c: char| c.is_whitespace() || c == ':')
 }
 
-/// Whether a character leaves what is around it in its place. A control character does not, and no more does one
-/// that turns text around or breaks a line (Unicode Standard Annex 9), with which `exe.jpg` is seen where
-/// `gpj.exe` stands.
+/// Whether a character leaves the text around it in place. Control characters do not, nor do
+/// characters that change the direction of text or break a line (Unicode Standard Annex 9). With
+/// those, `gpj.exe` is displayed as `exe.jpg`.
 pub fn is_steady(c: char) -> bool {
     let turns = matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     !c.is_control() && !turns

@@ -1,22 +1,22 @@
-//! Files that are replaced whole.
+//! Replacement of whole files.
 
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::Path;
 
-/// What a replaced file may be at the most: its owner's, and readable by its group.
+/// Most rights of a replaced file: its owner's, and reading by its group.
 const MOST: u32 = 0o640;
 
-/// Puts a file with these bytes at `path`: whoever reads meanwhile, and whatever is cut off, has the old
-/// file or the new one.
+/// Puts a file with these bytes at `path`. A reader, also one after a crash, finds the old file or
+/// the new one.
 ///
-/// The new file has the owner, the group and the mode of the old one, without rights of others and of
-/// execution. A file that was not there is readable by its owner alone, who is the folder's: root writes for
-/// services that are other users.
+/// The new file has the old file's owner, group and mode, without rights of others and without
+/// execution. A file that is new is readable by its owner only, who is the owner of the folder,
+/// because root writes files for services with other users.
 ///
 /// # Errors
-/// The folder cannot be written, or the disk is full: then the old file is as it was.
+/// The folder cannot be written, or the disk is full. The old file is then unchanged.
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let name = path.file_name().ok_or_else(|| io::Error::new(ErrorKind::InvalidInput, "it has no name"))?;
     let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
@@ -30,7 +30,7 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
         None => std::fs::metadata(folder).map(|folder| (folder.uid(), folder.gid()))?,
     };
     let fresh = folder.join(format!(".{}.{}", name.to_string_lossy(), std::process::id()));
-    // Of a process with this number that was killed.
+    // The file of a killed process with the same number.
     let _ = std::fs::remove_file(&fresh);
     let write = || -> io::Result<()> {
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&fresh)?;

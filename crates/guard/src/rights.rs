@@ -1,4 +1,4 @@
-//! Rights (capabilities(7)) that a program gives up once it has made what needs them.
+//! Rights (capabilities(7)) that a program gives up after its privileged setup.
 
 use rustix::process::{
     getpid, getppid, kill_process, parent_process_death_signal, set_parent_process_death_signal,
@@ -9,23 +9,23 @@ use std::time::{Duration, Instant};
 
 pub use rustix::thread::CapabilitySet as Rights;
 
-/// A thread that was started has run by then on any machine.
+/// Longest wait for other threads to give up their rights.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Takes all rights but these from the calling thread, and from all that it will ever start: programs that it
-/// executes get none back, whoever owns them and whatever their mode. Those it keeps go on to programs that
-/// it executes.
+/// Takes all rights except `kept` from the calling thread, and from all threads and programs that
+/// it starts. Executed programs get no rights back, whatever their owner and mode. They inherit
+/// the kept rights.
 ///
-/// Rights are a thread's: every thread has to do this, or be started by one that has, before the last one calls
-/// [`give_up_the_last`].
+/// Rights belong to threads. Every thread has to call this, or be started by a thread that did,
+/// before the last one calls [`give_up_the_last`].
 ///
 /// # Errors
-/// The kernel refuses it.
+/// The kernel refuses.
 pub fn give_up_but(kept: Rights) -> io::Result<()> {
     let (death, parent) = (parent_process_death_signal()?, getppid());
     let had = thread::capabilities(None)?.permitted;
     for right in had.difference(kept).iter() {
-        // Only with CAP_SETPCAP; without it the next line has the same effect.
+        // This needs CAP_SETPCAP. Without it, no_new_privs below has the same effect.
         let _ = thread::remove_capability_from_bounding_set(right);
     }
     thread::set_no_new_privs(true)?;
@@ -35,26 +35,26 @@ pub fn give_up_but(kept: Rights) -> io::Result<()> {
     for right in left.iter() {
         thread::configure_capability_in_ambient_set(right, true)?;
     }
-    // The kernel forgets it when rights change (prctl(2), PR_SET_PDEATHSIG).
+    // The kernel clears the signal when rights change (prctl(2), PR_SET_PDEATHSIG).
     set_parent_process_death_signal(death)?;
     if let Some(signal) = death.filter(|_| getppid() != parent) {
-        // The parent has ended in between, and nobody else would say so.
+        // The parent ended in between, so the kernel sends no signal.
         kill_process(getpid(), signal)?;
     }
     Ok(())
 }
 
-/// Takes all rights from the calling thread, which is the last one that has any.
+/// Takes all rights from the calling thread, the last one that has any.
 ///
 /// # Errors
-/// The kernel refuses it, or another thread still has rights.
+/// The kernel refuses, or another thread still has rights.
 pub fn give_up_the_last() -> io::Result<()> {
     give_up_but(Rights::empty())?;
     let end = Instant::now() + PATIENCE;
     loop {
         match threads_with_rights()? {
             0 => return Ok(()),
-            // One that was started gives its own up first of all, once it has its turn.
+            // A new thread gives up its rights first, when it gets to run.
             _ if Instant::now() < end => std::thread::sleep(Duration::from_millis(5)),
             count => {
                 return Err(io::Error::other(format!("{count} threads of this program still have rights")));
@@ -63,11 +63,11 @@ pub fn give_up_the_last() -> io::Result<()> {
     }
 }
 
-/// How many threads of this process have rights.
+/// Number of threads of this process that have rights.
 fn threads_with_rights() -> io::Result<usize> {
     let mut with = 0;
     for thread in std::fs::read_dir("/proc/self/task")? {
-        // One that has ended has none.
+        // A thread that has ended has no rights.
         let Ok(status) = std::fs::read_to_string(thread?.path().join("status")) else { continue };
         let permitted = status.lines().find_map(|line| line.strip_prefix("CapPrm:"));
         let none = permitted.is_some_and(|set| set.trim().bytes().all(|digit| digit == b'0'));
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
     use rustix::process::Signal;
 
-    /// In a thread of its own, whose rights are nobody else's.
+    /// Runs in a thread of its own, so that the rights of other tests do not change.
     #[test]
     fn a_thread_without_rights_starts_others_without() {
         let thread = std::thread::spawn(|| {
@@ -97,7 +97,7 @@ mod tests {
             assert!(none(thread::capabilities(None).unwrap()));
             assert_eq!(parent_process_death_signal().unwrap(), Some(Signal::USR1));
             assert!(std::thread::spawn(move || none(thread::capabilities(None).unwrap())).join().unwrap());
-            // Root's, but not with root's rights.
+            // The program belongs to root, and runs without root's rights.
             let status = std::process::Command::new("cat").arg("/proc/self/status").output().unwrap();
             let status = String::from_utf8(status.stdout).unwrap();
             assert!(status.contains("CapEff:\t0000000000000000"), "{status}");

@@ -5,73 +5,75 @@ use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Secrets are short; what is longer is another file.
+/// Most bytes of a secret. A longer file is not a secret.
 const LONGEST_BYTES: u64 = 1 << 20;
-/// Where systemd has put the credentials of this service (systemd.exec(5), LoadCredential).
+/// Variable with the folder of this service's credentials from systemd (systemd.exec(5),
+/// LoadCredential).
 const CREDENTIALS: &str = "CREDENTIALS_DIRECTORY";
 
 /// Why a file with secrets was not read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SecretError {
-    /// The system says no.
+    /// The file cannot be read.
     #[error("cannot read {path}: {error}")]
     File {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         error: io::Error,
     },
-    /// Others can read it.
+    /// Others can read the file.
     #[error(
         "{path} has secrets, and {who} can read it (mode {mode:04o}); mend that with: chmod {right:04o} {path}"
     )]
     Open {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Its mode.
+        /// The mode of the file.
         mode: u32,
-        /// Who can.
+        /// Who can read it.
         who: &'static str,
-        /// The mode that it should have.
+        /// The mode that the file should have.
         right: u32,
     },
 }
 
-/// Reads a file that nobody but its owner can read or change; one of root's may be read by its group, too.
+/// Reads a file that only its owner can read and change. The group may read a file of root.
 ///
-/// A service of systemd takes the credential that has the file's name instead, where it was given one: the
-/// file itself is not readable for it then.
+/// In a service of systemd, a credential with the file's name takes the place of the file, which
+/// the service cannot read.
 ///
 /// # Errors
-/// It is not there, is no text, or others can read it.
+/// The file does not exist, is not text, or others can read it.
 pub fn read_secret(path: &Path) -> Result<String, SecretError> {
     match credential(path) {
-        // Who else can read it is systemd's business; an access list looks like rights of a group.
+        // systemd controls who else can read a credential. Its access list looks like rights of
+        // the group.
         Some(credential) => read(&credential, |_| Ok(())),
         None => read_in_place(path),
     }
 }
 
-/// Reads the file itself, also where systemd has given this service a copy.
+/// Reads the file itself, although systemd may have given this service a copy.
 ///
 /// # Errors
-/// It is not there, is no text, or others can read it.
+/// The file does not exist, is not text, or others can read it.
 pub fn read_in_place(path: &Path) -> Result<String, SecretError> {
     read(path, |file| private(path, file))
 }
 
-/// The credential that systemd has given this service in place of that file, if there is one.
+/// The credential from systemd in place of the file, if there is one.
 pub fn credential(path: &Path) -> Option<PathBuf> {
     let credential = std::env::var_os(CREDENTIALS).zip(path.file_name());
     let credential = credential.map(|(folder, name)| Path::new(&folder).join(name));
     credential.filter(|credential| credential.exists())
 }
 
-/// Judges who can read a file with secrets, of that mode and owner.
+/// Checks who can read a file with secrets of this mode and owner.
 ///
 /// # Errors
-/// [`SecretError::Open`]: others can, and the command that mends it.
+/// [`SecretError::Open`], with the command that corrects the mode.
 pub fn check_private(path: &Path, mode: u32, owner: u32) -> Result<(), SecretError> {
     let right = if owner == 0 { 0o640 } else { 0o600 };
     let wrong = mode & 0o077 & !right;
@@ -84,7 +86,7 @@ pub fn check_private(path: &Path, mode: u32, owner: u32) -> Result<(), SecretErr
 
 fn read(path: &Path, check: impl FnOnce(&File) -> Result<(), SecretError>) -> Result<String, SecretError> {
     let failed = |error| SecretError::File { path: path.to_owned(), error };
-    // What is looked at is what is read, whatever happens to the name.
+    // The check and the reading use the same open file, even if the name is replaced.
     let file = File::open(path).map_err(failed)?;
     check(&file)?;
     let mut text = String::new();
@@ -102,7 +104,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::{PermissionsExt, chown};
 
-    /// The path and what comes of reading a file of that mode and owner.
+    /// The path, and the result of reading a file of this mode and owner.
     fn read_with(mode: u32, owner: Option<u32>) -> Result<String, String> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("token");
@@ -136,7 +138,7 @@ mod tests {
     #[test]
     fn a_group_may_read_what_root_has_given_it() {
         let _ = read_with(0o640, None);
-        // Only root gives files away.
+        // Only root can give files to others.
         let temporary = tempfile::NamedTempFile::new().unwrap();
         if temporary.as_file().metadata().unwrap().uid() == 0 {
             assert_eq!(read_with(0o640, None).as_deref(), Ok("secret"));

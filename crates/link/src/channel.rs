@@ -1,4 +1,4 @@
-//! Losses on the link itself, and link-layer retransmission, which turns them into delay.
+//! Losses on the link itself, and link-layer retransmission, which turns losses into delay.
 
 use leeway_queue::spec::SpecError;
 use leeway_queue::{Chance, Reason, named, params};
@@ -37,12 +37,12 @@ named! {
 }
 
 impl LossSpec {
-    /// The share of packets that is lost in the long run.
+    /// The share of packets lost in the long run.
     pub fn mean(&self) -> f64 {
         match self {
             LossSpec::Random(params) => params.p,
             LossSpec::GilbertElliott(GilbertElliottParams { p, r, h, k }) => {
-                // A chain that never moves stays good, where it starts.
+                // A chain that never changes its state stays good, as at the start.
                 let bad = if p + r == 0.0 { 0.0 } else { p / (p + r) };
                 bad * (1.0 - h) + (1.0 - bad) * (1.0 - k)
             }
@@ -50,7 +50,7 @@ impl LossSpec {
     }
 }
 
-/// A loss model at work.
+/// A loss model in use.
 #[derive(Debug, Clone)]
 pub struct Loss {
     spec: LossSpec,
@@ -59,7 +59,8 @@ pub struct Loss {
 }
 
 impl Loss {
-    /// The model, with the chance that `seed` stands for; a Gilbert-Elliott channel starts good.
+    /// The model with the random numbers of `seed`. A Gilbert-Elliott channel starts in the good
+    /// state.
     pub fn new(spec: LossSpec, seed: u64) -> Self {
         Loss { spec, chance: Chance::new(seed), bad: false }
     }
@@ -79,14 +80,15 @@ impl Loss {
 }
 
 params! {
-    /// Link-layer retransmission (ARQ), spelled `tries=4,delay=20ms`: every loss costs another transmission
-    /// and a delay.
+    /// Link-layer retransmission (ARQ), spelled `tries=4,delay=20ms`. Each loss costs another
+    /// transmission and a delay.
     ///
-    /// The tries of a packet follow one another on the link, and each retry delays its delivery by `delay`.
-    /// Packets are delivered in order, so those behind a delayed one wait for it while the link already sends
-    /// on.
+    /// The transmissions of a packet follow one another on the link, and each retry delays its
+    /// delivery by `delay`. Packets are delivered in order. Packets behind a delayed one wait for
+    /// it, while the link already sends others.
     pub struct Arq: "arq", "Link-layer retransmission: losses become delay", "RFC 3366" {
-        /// Transmissions of one packet at most; a packet that is lost in all of them is lost for good.
+        /// Transmissions of one packet at most; a packet that is lost in all of them is lost for
+        /// good.
         tries: u32 = 8, 1..=1000;
         /// The delay that each retry adds: the time until the loss is known.
         delay: Duration = Duration::from_millis(10), ..;
@@ -96,7 +98,7 @@ params! {
 impl std::str::FromStr for Arq {
     type Err = SpecError;
 
-    /// Reads `tries=4,delay=20ms`, also with `arq:` before it.
+    /// Reads `tries=4,delay=20ms`, also behind `arq:`.
     fn from_str(text: &str) -> Result<Self, SpecError> {
         let text = text.trim();
         let text =
@@ -119,12 +121,12 @@ leeway_queue::text_in_files!(
     r"^ *(arq:?)? *((tries|delay) *=[^,]*,? *)*$"
 );
 
-/// What becomes of one packet on the link.
+/// The fate of one packet on the link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Fate {
-    /// How often it is sent.
+    /// Number of transmissions.
     pub tries: u32,
-    /// Whether and why it is lost in the end.
+    /// The reason if the packet is lost in the end.
     pub lost: Option<Reason>,
 }
 
@@ -137,7 +139,7 @@ impl Fate {
 pub(crate) struct Channel {
     pub loss: Loss,
     arq: Option<Arq>,
-    /// When the last packet was delivered or given up.
+    /// Time at which the last packet was delivered or given up.
     released: Time,
 }
 
@@ -146,7 +148,7 @@ impl Channel {
         Channel { loss, arq, released: Time::ZERO }
     }
 
-    /// Decides about a packet whose transmission starts.
+    /// Decides the fate of a packet whose transmission starts.
     pub fn fate(&mut self) -> Fate {
         let Some(arq) = &self.arq else {
             return Fate { tries: 1, lost: self.loss.is_lost().then_some(Reason::Loss) };
@@ -159,7 +161,8 @@ impl Channel {
         Fate { tries: arq.tries, lost: Some(Reason::Retries) }
     }
 
-    /// When a packet that has left at `end` is delivered: after its retries and after those before it.
+    /// Delivery time of a packet whose transmissions end at `end`: after its retries, and after
+    /// the packets before it.
     pub fn release(&mut self, end: Time, fate: Fate) -> Time {
         let delay = self.arq.as_ref().map_or(Duration::ZERO, |arq| arq.delay);
         self.released = self.released.max(end + delay * u64::from(fate.tries - 1));

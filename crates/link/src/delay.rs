@@ -1,4 +1,4 @@
-//! Propagation: every packet comes out later, perhaps with jitter, perhaps in another order.
+//! Propagation: each packet leaves later, with or without jitter, in order or reordered.
 
 use crate::channel::Loss;
 use leeway_queue::{Chance, Reason, Report, named, params};
@@ -38,14 +38,15 @@ params! {
 params! {
     /// Parameters of aggregation.
     pub struct AggregateJitterParams: "aggregate", "Packets wait for the medium and come out together, as in an aggregate of Wi-Fi or as compressed ACKs", "IEEE 802.11n A-MPDU" {
-        /// The mean time from the first packet until the medium is free; each time is uniform between half of
-        /// it and one and a half times of it.
+        /// The mean time from the first packet until the medium is free; each time is uniform
+        /// between half of it and one and a half times of it.
         wait: Duration = Duration::from_millis(4), ..;
     }
 }
 
 named! {
-    /// How the delay varies from packet to packet, as plain data: `uniform:range=5ms,reorder=true`.
+    /// How the delay varies from packet to packet, as plain data:
+    /// `uniform:range=5ms,reorder=true`.
     pub enum JitterSpec: "Jitter", "jitter model", "uniform:range=5ms,reorder=true" {
         /// Uniform.
         Uniform(UniformJitterParams),
@@ -70,12 +71,12 @@ impl JitterSpec {
     }
 }
 
-/// A jitter model at work.
+/// A jitter model in use.
 #[derive(Debug, Clone)]
 struct Jitter {
     spec: JitterSpec,
     chance: Chance,
-    /// When the medium is free for the packets that wait for it (aggregation).
+    /// Time at which the medium is free for the waiting packets (aggregation).
     free: Time,
 }
 
@@ -89,7 +90,8 @@ impl Jitter {
         let chance = &mut self.chance;
         let added = match &self.spec {
             JitterSpec::Uniform(params) => params.range.secs_f64() * chance.uniform(),
-            // The sum of twelve uniform numbers: normal up to six deviations, and the same on every machine.
+            // The sum of twelve uniform numbers is nearly normal, up to six deviations. It is the
+            // same on every machine.
             JitterSpec::Normal(params) => {
                 let sum: f64 = (0..12).map(|_| chance.uniform()).sum();
                 params.deviation.secs_f64() * (sum - 6.0)
@@ -111,17 +113,19 @@ impl Jitter {
     }
 }
 
-/// A delay line for packets (or anything else).
+/// A delay line for packets or other values.
 ///
-/// Each packet's time is fixed when it enters, so when the line is polled changes nothing. Order is kept
-/// unless it is told otherwise: a packet that would overtake comes out together with the one before it.
+/// The delay of a packet is fixed when the packet enters, so the times of polling change nothing.
+/// The order is kept unless reordering is on: a packet that would overtake leaves together with
+/// the packet before it.
 #[derive(Debug, Clone)]
 pub struct Delay<P> {
     delay: Duration,
     jitter: Option<Jitter>,
     loss: Option<Loss>,
     reorder: bool,
-    /// Times ascend; packets of one time are in the order of their entry.
+    /// Packets on the line, in ascending order of time. Packets with the same time are in the
+    /// order of their entry.
     flying: VecDeque<(Time, P)>,
 }
 
@@ -137,7 +141,7 @@ impl<P> Delay<P> {
         Delay { jitter: Some(Jitter::new(jitter, seed)), reorder, ..Delay::fixed(delay) }
     }
 
-    /// The same line, on which packets offered may be lost.
+    /// The same line, on which offered packets may be lost.
     pub fn with_loss(self, loss: Loss) -> Self {
         Delay { loss: Some(loss), ..self }
     }
@@ -152,7 +156,7 @@ impl<P> Delay<P> {
         self.delay
     }
 
-    /// Changes the delay for packets that enter from now on: a change of route.
+    /// Changes the delay of packets that enter from now on, as a change of route does.
     pub fn set_delay(&mut self, delay: Duration) {
         self.delay = delay;
     }
@@ -162,7 +166,7 @@ impl<P> Delay<P> {
         self.loss = Some(loss);
     }
 
-    /// A packet enters or is lost.
+    /// A packet enters, or is lost.
     #[inline]
     pub fn offer<R: Report<P>>(&mut self, now: Time, packet: P, report: &mut R) {
         if let Some(loss) = &mut self.loss
@@ -173,7 +177,7 @@ impl<P> Delay<P> {
         self.push(now, packet);
     }
 
-    /// A packet enters; it is not subject to loss.
+    /// A packet enters, without loss.
     #[inline]
     pub fn push(&mut self, now: Time, packet: P) {
         let delay = match &mut self.jitter {
@@ -197,13 +201,13 @@ impl<P> Delay<P> {
         }
     }
 
-    /// When the next packet comes out.
+    /// Time at which the next packet leaves.
     #[inline]
     pub fn next(&self) -> Option<Time> {
         self.flying.front().map(|&(at, _)| at)
     }
 
-    /// The next packet that has come out by `now`, with the time at which it did; one a call.
+    /// The next packet that has left by `now`, with its time. One packet for each call.
     #[inline]
     pub fn poll(&mut self, now: Time) -> Option<(Time, P)> {
         match self.flying.front() {
@@ -212,12 +216,12 @@ impl<P> Delay<P> {
         }
     }
 
-    /// Packets on their way.
+    /// Number of packets on the line.
     pub fn len(&self) -> usize {
         self.flying.len()
     }
 
-    /// Whether nothing is on its way.
+    /// Whether no packet is on the line.
     pub fn is_empty(&self) -> bool {
         self.flying.is_empty()
     }

@@ -1,8 +1,8 @@
 //! Links without a clock.
 //!
-//! A [`Transmitter`] is a queue with the process that serves it: a rate, rates that change, or a trace. A
-//! [`Delay`] is the propagation after it, a [`Link`] both. All play each event at the event's own time
-//! whenever they are polled, so that simulated and real time give the same packets.
+//! A [`Transmitter`] is a queue with its server: a constant rate, changing rates, or a trace. A
+//! [`Delay`] is the propagation behind it, and a [`Link`] is both. Each event is played at its own
+//! time, whenever the link is polled. So simulated time and real time give the same packets.
 
 mod channel;
 mod delay;

@@ -9,7 +9,7 @@ use leeway_queue::{AnyQueue, BuildContext, Packet, QueueSpec, Report};
 use leeway_units::{Duration, Rate, Size, Time};
 use std::sync::Arc as Shared;
 
-/// What serves a queue.
+/// The server of a queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Service {
     /// A rate, perhaps with changes.
@@ -28,29 +28,29 @@ impl Service {
     }
 }
 
-/// One direction of a link as plain data.
+/// One direction of a link, as plain data.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LinkSpec {
-    /// What serves the queue.
+    /// The server of the queue.
     pub service: Service,
-    /// The discipline.
+    /// The queue discipline.
     pub queue: QueueSpec,
-    /// The buffer in packets, in bytes or without limit.
+    /// The buffer in packets, in bytes, or unlimited.
     pub buffer: Size,
     /// The propagation delay.
     pub delay: Duration,
     /// How the delay varies.
     pub jitter: Option<JitterSpec>,
-    /// How packets are lost on the link.
+    /// How the link loses packets.
     pub loss: Option<LossSpec>,
-    /// Whether the link retransmits what it loses.
+    /// Link-layer retransmission of lost packets.
     pub arq: Option<Arq>,
-    /// The mean packet in bytes, for disciplines that count on one.
+    /// Mean packet length in bytes, for disciplines that use one.
     pub mean_packet: u32,
 }
 
 impl LinkSpec {
-    /// A drop-tail link without delay or losses.
+    /// A drop-tail link without delay and losses.
     pub fn new(rate: Rate, buffer: Size) -> Self {
         LinkSpec {
             service: Service::Rates(rate.into()),
@@ -64,7 +64,7 @@ impl LinkSpec {
         }
     }
 
-    /// The queue and its server. The seeds of queue, loss and jitter all follow from `seed`.
+    /// The queue with its server. The seeds of queue, loss and jitter are derived from `seed`.
     pub fn transmitter<P: Packet>(&self, seed: u64) -> Transmitter<P> {
         let context = BuildContext {
             capacity: self.buffer,
@@ -101,7 +101,7 @@ impl LinkSpec {
     }
 }
 
-/// A [`Transmitter`] and the [`Delay`] after it, for one direction of a link.
+/// A [`Transmitter`] and the [`Delay`] behind it, for one direction of a link.
 #[derive(Debug)]
 pub struct Link<P> {
     transmitter: Transmitter<P>,
@@ -111,13 +111,13 @@ pub struct Link<P> {
 /// A packet at the far end of a [`Link`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Arrival<P> {
-    /// When it came out.
+    /// Time at which the packet left the link.
     pub at: Time,
     /// The packet.
     pub packet: P,
-    /// When it entered the queue.
+    /// Time at which the packet entered the queue.
     pub enqueued: Time,
-    /// When it left the transmitter.
+    /// Time at which the packet left the transmitter.
     pub sent: Time,
 }
 
@@ -127,12 +127,13 @@ impl<P: Packet> Link<P> {
         Link { transmitter, delay }
     }
 
-    /// A packet arrives at the near end. Own events up to and including `now` come first.
+    /// A packet arrives at the near end. The link's events up to and including `now` are played
+    /// first.
     pub fn offer<R: Report<P>>(&mut self, now: Time, packet: P, report: &mut R) {
         self.transmitter.offer(now, packet, report);
     }
 
-    /// The time of the next own event; nothing when no packet is in the link.
+    /// Time of the link's next event; `None` if no packet is in the link.
     pub fn next(&self) -> Option<Time> {
         match (self.transmitter.next(), self.delay.next()) {
             (Some(a), Some(b)) => Some(a.min(b)),
@@ -140,7 +141,7 @@ impl<P: Packet> Link<P> {
         }
     }
 
-    /// The next packet that has come out of the far end by `now`; one a call.
+    /// The next packet that left the far end by `now`. One packet for each call.
     pub fn poll<R: Report<P>>(&mut self, now: Time, report: &mut R) -> Option<Arrival<P>> {
         while let Some(departure) = self.transmitter.poll(now, report) {
             self.delay.push(departure.at, departure);
@@ -162,12 +163,12 @@ impl<P: Packet> Link<P> {
         self.transmitter.set_rate(now, rate);
     }
 
-    /// The near end.
+    /// The transmitter at the near end.
     pub fn transmitter(&self) -> &Transmitter<P> {
         &self.transmitter
     }
 
-    /// Packets on their way after the transmitter.
+    /// Number of packets behind the transmitter.
     pub fn flying(&self) -> usize {
         self.delay.len()
     }

@@ -7,9 +7,9 @@ use std::str::FromStr;
 /// A rate and its changes, spelled `10 Mbit/s, 2 Mbit/s at 5 s, 4 Mbit/s at 8 s`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rates {
-    /// The rate at the start.
+    /// Rate at the start.
     pub first: Rate,
-    /// The changes to come.
+    /// The changes, with their times.
     pub changes: Vec<(Time, Rate)>,
 }
 
@@ -23,13 +23,13 @@ impl From<Rate> for Rates {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RatesError {
-    /// A rate or a time is wrong.
+    /// A rate or a time is not valid.
     #[error("{0}; rates are spelled like \"10 Mbit/s, 2 Mbit/s at 5 s\"")]
     Quantity(#[from] ParseError),
     /// A change without its time.
     #[error("`{0}` lacks its time; rates are spelled like \"10 Mbit/s, 2 Mbit/s at 5 s\"")]
     NoTime(String),
-    /// Changes out of order.
+    /// The changes are not in order.
     #[error("the change at {0} does not come after the one before it; changes go forward in time")]
     Order(Time),
 }

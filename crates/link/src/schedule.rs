@@ -1,20 +1,20 @@
-//! Serving by rate: one constant rate, or rates that change at given times.
+//! Service at a constant rate, or at rates that change at given times.
 
 use leeway_units::{Bytes, Duration, Rate, Time};
 use std::collections::VecDeque;
 
-/// Bit-nanoseconds in a byte: the work that a rate in bit/s does in nanoseconds is counted in these, exactly.
+/// Bit-nanoseconds in a byte. A rate in bit/s does this work exactly, in integer nanoseconds.
 const WORK_PER_BYTE: u128 = 8 * 1_000_000_000;
 
-/// A rate and the changes to come.
+/// A rate and its future changes.
 #[derive(Debug, Clone)]
 pub(crate) struct Schedule {
     rate: Rate,
-    /// When `rate` ends: the time of the first of `changes`, or never.
+    /// End of `rate`: the time of the first of `changes`, or never.
     until: Time,
-    /// Ascending in time; of changes at one time the last counts.
+    /// In ascending order of time. Of changes at the same time the last one counts.
     changes: VecDeque<(Time, Rate)>,
-    /// The last size that was sent and how long it takes at `rate`: links mostly carry packets of one size.
+    /// The last packet size and its time at `rate`. Links mostly carry packets of one size.
     bytes: u64,
     takes: Duration,
 }
@@ -24,7 +24,7 @@ impl Schedule {
         Schedule { rate, until: Time::NEVER, changes: VecDeque::new(), bytes: 0, takes: Duration::ZERO }
     }
 
-    /// `rate` until the first of `changes`, which are put in order of time.
+    /// `rate` until the first of `changes`, which are sorted by time.
     pub fn piecewise(rate: Rate, mut changes: Vec<(Time, Rate)>) -> Self {
         changes.sort_by_key(|&(at, _)| at);
         let until = changes.first().map_or(Time::NEVER, |&(at, _)| at);
@@ -36,8 +36,8 @@ impl Schedule {
         self.rate
     }
 
-    /// Sets the rate from `now` on in place of all later changes; earlier ones that no transmission has
-    /// reached stay.
+    /// Sets the rate from `now` on, and removes all later changes. Earlier changes that no
+    /// transmission has reached stay.
     pub fn set(&mut self, now: Time, rate: Rate) {
         while self.changes.back().is_some_and(|&(at, _)| at >= now) {
             self.changes.pop_back();
@@ -46,7 +46,8 @@ impl Schedule {
         self.until = self.changes[0].0;
     }
 
-    /// When `bytes` that start at `start` have passed, to the nearest nanosecond. Starts never go back.
+    /// The end of `bytes` whose transmission starts at `start`, rounded to the nearest nanosecond.
+    /// Starts never go back.
     #[inline]
     pub fn finish(&mut self, start: Time, bytes: u64) -> Time {
         if bytes == self.bytes {
@@ -76,7 +77,7 @@ impl Schedule {
         if end <= self.until { end } else { self.finish_across(start, bytes) }
     }
 
-    /// Bytes that have passed by `now` of the transmission that started last, at `start`.
+    /// Bytes sent by `now` of the last transmission, which started at `start`.
     pub fn sent(&self, start: Time, now: Time) -> f64 {
         let (mut from, mut rate, mut work) = (start, self.rate, 0.0);
         for &(change, next) in self.changes.iter().take_while(|&&(change, _)| change < now) {
@@ -87,7 +88,7 @@ impl Schedule {
         work / WORK_PER_BYTE as f64
     }
 
-    /// The end of a transmission that meets a change of rate: each rate does its part of the work.
+    /// The end of a transmission during which the rate changes. Each rate does a part of the work.
     fn finish_across(&self, start: Time, bytes: u64) -> Time {
         let mut work = u128::from(bytes) * WORK_PER_BYTE;
         let (mut from, mut rate) = (start, self.rate);

@@ -1,19 +1,20 @@
-//! Serving by a trace of delivery opportunities, in the format of mahimahi.
+//! Service by a trace of delivery opportunities, in the format of mahimahi.
 
 use leeway_units::{Bytes, Duration, Rate, Time};
 use std::sync::Arc;
 
-/// The bytes of one delivery opportunity: an MTU with mahimahi's link header.
+/// Bytes of one delivery opportunity: an MTU with mahimahi's link header.
 pub const OPPORTUNITY: u32 = 1504;
 
 /// Delivery opportunities, repeated for ever.
 ///
-/// One line is a millisecond since the start at which [`OPPORTUNITY`] bytes may be delivered; stamps never go
-/// back, and several at one millisecond add up. After the last stamp the trace starts again from there. Lines
-/// that are empty or start with `#` are skipped.
+/// A line is a time in ms since the start at which [`OPPORTUNITY`] bytes may be delivered. Times
+/// never go back, and several lines with the same time add up. After the last time the trace
+/// starts again. Empty lines and lines that start with `#` are skipped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trace {
-    /// Distinct stamps in (0, period] with the opportunities up to and including each, ascending.
+    /// Distinct times in (0, period], in ascending order, each with the number of opportunities up
+    /// to and including it.
     stamps: Vec<(u64, u64)>,
     period: u64,
 }
@@ -25,33 +26,33 @@ pub enum TraceError {
     /// A line is not a number.
     #[error("line {line}: `{given}` is not a whole number of milliseconds")]
     Number {
-        /// The line, from 1.
+        /// Number of the line, from 1.
         line: usize,
-        /// What it says.
+        /// Text of the line.
         given: String,
     },
-    /// Time goes back.
+    /// A time is before the one above it.
     #[error("line {line}: {stamp} ms is before {before} ms, the stamp above it; stamps must not go back")]
     Order {
-        /// The line, from 1.
+        /// Number of the line, from 1.
         line: usize,
-        /// Its stamp.
+        /// Time of the line, in ms.
         stamp: u64,
-        /// The stamp above it.
+        /// Time of the line above, in ms.
         before: u64,
     },
-    /// A stamp beyond what time can hold.
+    /// A time is too large.
     #[error("line {line}: {stamp} ms is too late; a trace lasts a year at most")]
     TooLong {
-        /// The line, from 1.
+        /// Number of the line, from 1.
         line: usize,
-        /// Its stamp.
+        /// Time of the line, in ms.
         stamp: u64,
     },
-    /// No stamp at all.
+    /// There is no time.
     #[error("the trace is empty; it needs one millisecond stamp per line")]
     Empty,
-    /// Every stamp is 0.
+    /// Every time is 0.
     #[error("the trace lasts no time; its last stamp must be above 0")]
     NoTime,
 }
@@ -79,7 +80,7 @@ impl Trace {
         Trace::from_millis(&stamps)
     }
 
-    /// A trace from its stamps in milliseconds, which must not go back.
+    /// A trace from its times in milliseconds, which must not go back.
     pub fn from_millis(list: &[u64]) -> Result<Self, TraceError> {
         let &period = list.last().ok_or(TraceError::Empty)?;
         if period == 0 {
@@ -87,7 +88,8 @@ impl Trace {
         }
         let mut stamps: Vec<(u64, u64)> = Vec::new();
         let mut before = 0;
-        // The opportunity at 0 comes again where the period ends; the very first comes before any packet.
+        // An opportunity at 0 comes again at the end of each period. The very first one is before
+        // any packet.
         let zeros = list.iter().take_while(|&&stamp| stamp == 0).count();
         for (index, &stamp) in list.iter().enumerate() {
             if stamp < before {
@@ -109,7 +111,7 @@ impl Trace {
         Ok(Trace { stamps, period })
     }
 
-    /// How long the trace lasts before it repeats.
+    /// Duration of the trace until it repeats.
     pub fn period(&self) -> Duration {
         Duration::from_millis(self.period)
     }
@@ -120,12 +122,12 @@ impl Trace {
         Rate::of(Bytes::new(opportunities * u64::from(OPPORTUNITY)), self.period())
     }
 
-    /// What can be delivered from `from` on, up to and including `to`.
+    /// Bytes that can be delivered after `from`, up to and including `to`.
     pub fn bytes_between(&self, from: Time, to: Time) -> u64 {
         self.opportunities_until(to).saturating_sub(self.opportunities_until(from)) * u64::from(OPPORTUNITY)
     }
 
-    /// Opportunities after the start, up to and including `time`.
+    /// Number of opportunities after the start, up to and including `time`.
     fn opportunities_until(&self, time: Time) -> u64 {
         let ms = time.nanos() / 1_000_000;
         let (rounds, within) = (ms / self.period, ms % self.period);
@@ -134,25 +136,25 @@ impl Trace {
         rounds * self.stamps.last().map_or(0, |&(_, total)| total) + before
     }
 
-    /// The first stamp after `time`, with its number of opportunities.
+    /// The first opportunity time after `time`, with its number of opportunities.
     fn after(&self, time: Time) -> (Time, u64) {
-        // An opportunity is exactly on its millisecond, so one after `time` is after the millisecond that has
-        // begun.
+        // Opportunities are at whole milliseconds. So one after `time` is after the present
+        // millisecond.
         let ms = time.nanos() / 1_000_000;
         let (round, within) = (ms / self.period, ms % self.period);
         let index = self.stamps.partition_point(|&(stamp, _)| stamp <= within);
-        // The last stamp is the period, which `within` is below.
+        // The last entry is the period, which is above `within`.
         let (stamp, total) = self.stamps[index];
         let before = if index == 0 { 0 } else { self.stamps[index - 1].1 };
         (Time::from_millis(round * self.period + stamp), total - before)
     }
 }
 
-/// A trace at work.
+/// A trace in use.
 #[derive(Debug, Clone)]
 pub(crate) struct Opportunities {
     trace: Arc<Trace>,
-    /// The next opportunity and its bytes.
+    /// The next opportunity, and its bytes.
     next: Time,
     bytes: u64,
 }
@@ -172,7 +174,7 @@ impl Opportunities {
         self.next
     }
 
-    /// The bytes of the opportunity that was found last.
+    /// Bytes of the last opportunity that was found.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }

@@ -1,4 +1,4 @@
-//! A queue and what serves it.
+//! A queue and its server.
 
 use crate::channel::{Arq, Channel, Fate, Loss};
 use crate::rates::Rates;
@@ -12,32 +12,35 @@ use std::sync::Arc;
 /// A packet that has left a [`Transmitter`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Departure<P> {
-    /// When its last bit left (and, with retransmission, when it could be delivered in order).
+    /// Time at which the last bit left. With retransmission, the time at which the packet can be
+    /// delivered in order.
     pub at: Time,
     /// The packet.
     pub packet: P,
-    /// When it entered the queue.
+    /// Time at which the packet entered the queue.
     pub enqueued: Time,
-    /// When it left the queue: the start of its transmission.
+    /// Time at which the packet left the queue and its transmission started.
     pub started: Time,
 }
 
-/// A queue and the process that serves it: packets come in, departures come out, without propagation delay.
+/// A queue and its server, without propagation delay: packets enter, and departures come out.
 ///
-/// It plays each of its own events at the event's own time, however late it is polled: a transmission starts
-/// exactly where the one before ended, and the queue hears that time. An event at time t is played before an
-/// arrival at t. So departures and drops depend on the arrivals alone. Times given to it must never go back.
+/// Each event is played at its own time, however late the transmitter is polled. A transmission
+/// starts exactly at the end of the one before, and the queue gets that time. An event at time t
+/// is played before an arrival at t. So departures and drops depend on the arrivals only. Times
+/// passed in must never go back.
 #[derive(Debug)]
 pub struct Transmitter<P> {
     queue: AnyQueue<P>,
     schedule: Schedule,
     serving: Option<Serving<P>>,
-    /// The next own event: the end of the transmission, the next opportunity of a trace, or the end of a wait
-    /// that the queue asked for.
+    /// Time of the next event: the end of the transmission, the next opportunity of a trace, or
+    /// the end of a wait that the queue requested.
     event: Time,
-    /// Departures that were played but not yet taken or not yet released; times ascend.
+    /// Departures that were played and are not yet taken or released, in ascending order of time.
     ready: VecDeque<Departure<P>>,
-    /// What a plain link does without. Kept apart and out of line: a plain link costs nothing for it.
+    /// State that a plain link does not need. It is boxed, and its code is separate, so that a
+    /// plain link pays nothing.
     extra: Option<Box<Extra>>,
 }
 
@@ -52,25 +55,25 @@ struct Serving<P> {
 #[derive(Debug)]
 struct Extra {
     channel: Option<Channel>,
-    /// What becomes of the packet in service.
+    /// The fate of the packet in service.
     fate: Fate,
     trace: Option<Opportunities>,
-    /// What a trace has not delivered yet of the packet in service.
+    /// Bytes of the packet in service that the trace has not delivered yet.
     bytes_left: u64,
 }
 
 impl Extra {
     const NONE: Extra = Extra { channel: None, fate: Fate::FINE, trace: None, bytes_left: 0 };
 
-    /// Decides about a packet of `bytes` whose transmission starts: the bytes that go over the link, all
-    /// tries together.
+    /// Decides the fate of a packet of `bytes` whose transmission starts. Returns the bytes of all
+    /// transmissions together.
     #[cold]
     fn take(&mut self, bytes: u64) -> u64 {
         self.fate = self.channel.as_mut().map_or(Fate::FINE, Channel::fate);
         bytes * u64::from(self.fate.tries)
     }
 
-    /// The end of a transmission: the departure, unless the channel has lost the packet.
+    /// The end of a transmission. Returns the departure unless the channel lost the packet.
     fn depart<P, R: Report<P>>(
         &mut self,
         end: Time,
@@ -103,8 +106,8 @@ impl<P: Packet> Transmitter<P> {
         Transmitter::scheduled(queue, Schedule::piecewise(rates.first, rates.changes.clone()))
     }
 
-    /// A queue served at the delivery opportunities of a trace. A packet is taken from the queue at the
-    /// opportunity that delivers its first byte; an opportunity that finds nothing is wasted.
+    /// A queue served by a trace. A packet leaves the queue at the opportunity that delivers its
+    /// first byte. An opportunity without a packet is wasted.
     pub fn traced(queue: AnyQueue<P>, trace: Arc<Trace>) -> Self {
         let mut transmitter = Transmitter::new(queue, trace.rate());
         transmitter.extra().trace = Some(Opportunities::new(trace));
@@ -126,19 +129,20 @@ impl<P: Packet> Transmitter<P> {
         self.extra.get_or_insert_with(|| Box::new(Extra::NONE))
     }
 
-    /// The same, over a channel that loses packets: they take their time on the link and do not depart.
+    /// The same transmitter with a channel that loses packets. Lost packets take their time on the
+    /// link and do not depart.
     pub fn with_loss(mut self, loss: Loss) -> Self {
         self.extra().channel = Some(Channel::new(loss, None));
         self
     }
 
-    /// The same, over a channel that loses packets and a link that retransmits them.
+    /// The same transmitter with a channel that loses packets, and link-layer retransmission.
     pub fn with_arq(mut self, loss: Loss, arq: Arq) -> Self {
         self.extra().channel = Some(Channel::new(loss, Some(arq)));
         self
     }
 
-    /// Changes the loss of packets whose transmission has not started; retransmission stays as it is.
+    /// Changes the loss of packets whose transmission has not started. Retransmission stays.
     pub fn set_loss(&mut self, loss: Loss) {
         match &mut self.extra().channel {
             Some(channel) => channel.loss = loss,
@@ -146,7 +150,8 @@ impl<P: Packet> Transmitter<P> {
         }
     }
 
-    /// Plays own events up to and including `now`; what departs is ready for [`Transmitter::poll`].
+    /// Plays the events up to and including `now`. Departures are then ready for
+    /// [`Transmitter::poll`].
     #[inline]
     pub fn advance<R: Report<P>>(&mut self, now: Time, report: &mut R) {
         if self.is_due(now) {
@@ -154,7 +159,7 @@ impl<P: Packet> Transmitter<P> {
         }
     }
 
-    /// A packet arrives. Own events up to and including `now` come first.
+    /// A packet arrives. The events up to and including `now` are played first.
     #[inline]
     pub fn offer<R: Report<P>>(&mut self, now: Time, packet: P, report: &mut R) {
         self.advance(now, report);
@@ -162,7 +167,7 @@ impl<P: Packet> Transmitter<P> {
             return self.queue.enqueue(now, packet, report);
         }
         match &self.queue {
-            // An idle link takes the packet at once; the ring would only copy it to and fro.
+            // An idle link takes the packet at once, which saves two copies in the queue.
             AnyQueue::DropTail(queue) if queue.passes(&packet) && self.extra.is_none() => {
                 self.begin(now, Dequeued::Packet { packet, enqueued: now });
             }
@@ -179,7 +184,8 @@ impl<P: Packet> Transmitter<P> {
         }
     }
 
-    /// The time of the next departure that is ready or of the next own event; nothing when idle.
+    /// Time of the next departure that is ready, or of the next event; `None` if the transmitter
+    /// is idle.
     #[inline]
     pub fn next(&self) -> Option<Time> {
         let next = match self.ready.front() {
@@ -189,7 +195,7 @@ impl<P: Packet> Transmitter<P> {
         (next != Time::NEVER).then_some(next)
     }
 
-    /// The next departure up to and including `now`, one a call. Plays no further than that departure.
+    /// The next departure up to and including `now`. One for each call; no later event is played.
     #[inline]
     pub fn poll<R: Report<P>>(&mut self, now: Time, report: &mut R) -> Option<Departure<P>> {
         if self.ready.front().is_some_and(|departure| departure.at <= now) {
@@ -206,7 +212,7 @@ impl<P: Packet> Transmitter<P> {
         None
     }
 
-    /// The packets that wait; the one in service is not among them.
+    /// The waiting packets, without the packet in service.
     #[inline]
     pub fn queue(&self) -> &AnyQueue<P> {
         &self.queue
@@ -223,9 +229,9 @@ impl<P: Packet> Transmitter<P> {
         self.serving.as_ref().map(|serving| &serving.packet)
     }
 
-    /// Bytes of the packet in service that have gone over the link by `now`; its own events up to `now` were
-    /// played. Of a packet that is sent several times they count as parts of one, of one that the link loses
-    /// as nothing.
+    /// Bytes of the packet in service that have passed the link by `now`, after all events up to
+    /// `now`. With retransmissions they count as a share of one packet. A packet that will be lost
+    /// counts as 0 bytes.
     pub fn sent_in_part(&self, now: Time) -> f64 {
         let Some(Serving { packet, started, .. }) = &self.serving else { return 0.0 };
         let bytes = f64::from(packet.bytes());
@@ -243,25 +249,25 @@ impl<P: Packet> Transmitter<P> {
         sent.clamp(0.0, bytes)
     }
 
-    /// Departures that were played but not yet taken or not yet released.
+    /// Departures that were played and are not yet taken or released.
     pub fn ready(&self) -> impl ExactSizeIterator<Item = &Departure<P>> {
         self.ready.iter()
     }
 
-    /// The rate at which the last transmission started; the mean rate of a trace.
+    /// The rate at the start of the last transmission, or the mean rate of a trace.
     pub fn rate(&self) -> Rate {
         self.schedule.rate()
     }
 
-    /// Changes the rate from `now` on, also for the rest of the packet in service; what was sent of it counts.
-    /// Rate changes that were planned for later are forgotten. A trace is not changed.
+    /// Changes the rate from `now` on, also for the rest of the packet in service. Later changes
+    /// of the schedule are removed. A trace does not change.
     pub fn set_rate(&mut self, now: Time, rate: Rate) {
         let extra = self.extra.as_deref();
         if extra.is_some_and(|extra| extra.trace.is_some()) {
             return;
         }
         self.schedule.set(now, rate);
-        // An end before now that has not been played yet keeps its time.
+        // An end before `now` that was not played yet keeps its time.
         if let Some(Serving { packet, started, .. }) = &self.serving
             && self.event > now
         {
@@ -294,7 +300,8 @@ impl<P: Packet> Transmitter<P> {
         }
     }
 
-    /// Plays the event that is due on a plain link: the packet in service departs and the next one starts.
+    /// Plays the due event of a plain link: the packet in service departs, and the next one
+    /// starts.
     #[inline(always)] // a departure handed over in memory costs more than the rest
     fn play<R: Report<P>>(&mut self, report: &mut R) -> Option<Departure<P>> {
         let at = self.event;
@@ -306,10 +313,11 @@ impl<P: Packet> Transmitter<P> {
         done.map(|Serving { packet, enqueued, started }| Departure { at, packet, enqueued, started })
     }
 
-    /// The server of a plain link is free: takes the next packet, or learns when to ask again.
+    /// The server of a plain link is free. Takes the next packet, or the time at which to ask
+    /// again.
     #[inline]
     fn start<R: Report<P>>(&mut self, now: Time, report: &mut R) {
-        // Drop-tail is told apart here so that its packet moves from the ring to the server in one copy.
+        // Drop-tail is a separate case, so that its packet moves from queue to server in one copy.
         if let AnyQueue::DropTail(queue) = &mut self.queue {
             let dequeued = queue.dequeue(now, report);
             self.begin(now, dequeued);
@@ -352,7 +360,7 @@ impl<P: Packet> Transmitter<P> {
         None
     }
 
-    /// Plays the event that is due on a link with a trace or a channel; departures become ready.
+    /// Plays the due event of a link with a trace or a channel. Departures become ready.
     fn play_extra<R: Report<P>>(&mut self, report: &mut R) {
         let (at, Some(extra)) = (self.event, &mut self.extra) else { return };
         if extra.trace.is_some() {
@@ -364,7 +372,8 @@ impl<P: Packet> Transmitter<P> {
         self.start_other(at, report);
     }
 
-    /// Delivers what one opportunity of a trace allows: the rest of a packet, whole packets, the start of one.
+    /// Delivers the bytes of one opportunity: the rest of a packet, whole packets, the start of a
+    /// packet.
     fn play_opportunity<R: Report<P>>(&mut self, at: Time, report: &mut R) {
         let Some(extra) = &mut self.extra else { return };
         let Some(trace) = &mut extra.trace else { return };
@@ -378,7 +387,7 @@ impl<P: Packet> Transmitter<P> {
                         extra.bytes_left = extra.take(u64::from(packet.bytes()));
                         Serving { packet, enqueued, started: at }
                     }
-                    // Asked again at the next opportunity.
+                    // The queue is asked again at the next opportunity.
                     Dequeued::NotBefore(_) => return,
                     Dequeued::Empty => {
                         self.event = Time::NEVER;

@@ -15,7 +15,7 @@ fn arq(text: &str) -> Arq {
     text.parse().unwrap()
 }
 
-/// The share lost and the mean length of a burst of losses, of a million packets.
+/// The share of losses and the mean length of a burst of losses, over a million packets.
 fn measured(spec: &str) -> (f64, f64) {
     let mut loss = loss(spec, 3);
     let (mut lost, mut bursts, mut before) = (0u32, 0u32, false);
@@ -38,15 +38,15 @@ fn losses_have_their_share_and_their_bursts() {
     };
     // Independent losses: bursts are geometric.
     check("random:p=10%", 0.1, 1.0 / 0.9);
-    // Gilbert: p/(p+r) in the bad state, where all is lost; 1/r in a row.
+    // Gilbert: a share p/(p+r) is in the bad state, in which all packets are lost, 1/r in a row.
     check("gilbert_elliott:p=1%,r=30%", 0.01 / 0.31, 1.0 / 0.3);
     check("gilbert_elliott:p=5%,r=20%", 0.2, 5.0);
-    // Elliott: half pass in the bad state.
+    // Elliott: half of the packets pass in the bad state.
     let share = 0.2 * 0.5;
     let (got, burst) = measured("gilbert_elliott:p=5%,r=20%,h=50%");
     assert!((got - share).abs() < 0.002 && burst < 2.5, "{got} {burst}");
     assert!(("gilbert_elliott:p=5%,r=20%,h=50%".parse::<LossSpec>().unwrap().mean() - share).abs() < 1e-12);
-    // And one in a hundred is lost in the good state.
+    // One packet in a hundred is lost in the good state as well.
     let share = 0.8 * 0.01 + 0.2;
     let (got, _) = measured("gilbert_elliott:p=5%,r=20%,k=99%");
     assert!((got - share).abs() < 0.004, "{got}");
@@ -64,7 +64,7 @@ fn a_lost_packet_takes_its_time_and_does_not_depart() {
         link.offer(ms(0), pkt(id, 1000), &mut log);
     }
     let departures = drain(&mut link, &mut log);
-    // Packet n ends at n + 1 ms, lost or not.
+    // Packet n ends at n + 1 ms, also if it is lost.
     for departure in &departures {
         assert_eq!(departure.at, ms(departure.packet.id + 1));
     }
@@ -77,7 +77,7 @@ fn a_lost_packet_takes_its_time_and_does_not_depart() {
 
 #[test]
 fn retransmission_turns_loss_into_delay_and_keeps_order() {
-    // Which tries fail is known beforehand: the same seed.
+    // The failing transmissions are known before, by the same seed.
     let mut fate = loss("random:p=40%", 9);
     let mut link = Transmitter::new(queue("droptail", 1000), mbit(8))
         .with_arq(loss("random:p=40%", 9), arq("tries=3,delay=20ms"));
@@ -86,7 +86,8 @@ fn retransmission_turns_loss_into_delay_and_keeps_order() {
     for id in 0..300 {
         link.offer(ms(0), pkt(id, 1000), &mut log);
         let tries = (1..=3).find(|_| !fate.is_lost());
-        // Each try takes 1 ms on the link; each retry delays the delivery by 20 ms; nobody overtakes.
+        // Each transmission takes 1 ms on the link, and each retry delays the delivery by 20 ms.
+        // No packet overtakes another.
         end += tries.unwrap_or(3);
         released = released.max(end + 20 * (tries.unwrap_or(3) - 1));
         match tries {
@@ -108,14 +109,14 @@ fn with_enough_tries_nothing_is_lost() {
     let arrivals: Vec<_> = (0..1000).map(|id| (ms(0), pkt(id, 1000))).collect();
     let got = played(&mut link, &arrivals);
     assert_eq!(got.len(), 1000);
-    // A third is lost in the long run, so the link takes half as long again.
+    // In the long run a third is lost, so the link needs half as much time again.
     let last = got.last().unwrap().1;
     assert!((1_300_000..1_700_000).contains(&last), "{last}");
 }
 
 #[test]
 fn a_packet_held_for_order_is_not_ready_but_counted() {
-    // The first packet always fails once: p = 1 cannot be, so look for a seed.
+    // The first packet must fail once. Losses are random, so a seed is searched.
     let seed = (0..100).find(|&seed| {
         let mut fate = loss("random:p=50%", seed);
         [fate.is_lost(), fate.is_lost(), fate.is_lost()] == [true, false, false]
@@ -125,7 +126,8 @@ fn a_packet_held_for_order_is_not_ready_but_counted() {
     for id in 0..2 {
         link.offer(ms(0), pkt(id, 1000), &mut ());
     }
-    // Packet 0 is sent at 1 and 2 ms and delivered at 52 ms, packet 1 is sent at 3 ms and waits for it.
+    // Packet 0 is sent at 1 and 2 ms and delivered at 52 ms, packet 1 is sent at 3 ms and waits
+    // for it.
     assert_eq!(link.poll(ms(51), &mut ()), None);
     assert_eq!((link.ready().len(), link.is_busy(), link.next()), (2, false, Some(ms(52))));
     let times: Vec<_> = drain(&mut link, &mut Log::default()).iter().map(|d| (d.packet.id, d.at)).collect();
@@ -179,7 +181,8 @@ fn packets_of_one_time_keep_their_order_even_when_overtaking() {
     assert_eq!(order, [(ms(10), 'a'), (ms(10), 'b'), (ms(20), 'c')]);
 }
 
-/// The delays added to 20,000 packets, one every `gap` us, in milliseconds, and whether order was kept.
+/// Delays added to 20,000 packets, one every `gap` us, in milliseconds, and whether the order was
+/// kept.
 fn jittered(spec: &str, gap: u64) -> (Vec<f64>, bool) {
     let jitter: JitterSpec = spec.parse().unwrap();
     let mut line = Delay::jittered(Duration::from_millis(50), jitter, 5);
@@ -206,7 +209,7 @@ fn mean_and_deviation(values: &[f64]) -> (f64, f64) {
 
 #[test]
 fn jitter_has_its_distribution_and_may_keep_order() {
-    // So far apart that order does not matter.
+    // Packets so far apart that they cannot overtake.
     let (delays, order) = jittered("uniform:range=10ms", 100_000);
     let (mean, deviation) = mean_and_deviation(&delays);
     assert!(
@@ -219,12 +222,12 @@ fn jitter_has_its_distribution_and_may_keep_order() {
     let (delays, _) = jittered("exponential:mean=3ms", 1_000_000);
     let (mean, deviation) = mean_and_deviation(&delays);
     assert!((mean - 3.0).abs() < 0.1 && (deviation - 3.0).abs() < 0.1, "{mean} {deviation}");
-    // Close together.
+    // Packets close together.
     assert!(jittered("uniform:range=10ms", 500).1);
     assert!(!jittered("uniform:range=10ms,reorder=true", 500).1);
     assert!(!jittered("normal:deviation=1ms,reorder=true", 500).1);
     assert!(!jittered("exponential:mean=1ms,reorder=true", 500).1);
-    // Overtaking changes no packet's own delay.
+    // Overtaking does not change a packet's own delay.
     let (mean, _) = mean_and_deviation(&jittered("uniform:range=10ms,reorder=true", 500).0);
     assert!((mean - 5.0).abs() < 0.1, "{mean}");
     // A delay is never negative.
@@ -311,7 +314,7 @@ fn an_aggregate_comes_out_together() {
         }
         *bursts.last_mut().unwrap() += 1;
     }
-    // A wait of 4 ms in the mean and the gap until the next packet.
+    // The mean wait of 4 ms, and the gap until the next packet.
     let mean = 20_000.0 / bursts.len() as f64;
     assert!((mean - 40.5).abs() < 1.5, "{mean} packets a burst");
     assert!(bursts.iter().max() > Some(&55) && bursts.iter().min() < Some(&25), "waits differ");

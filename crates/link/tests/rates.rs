@@ -1,4 +1,5 @@
-//! Serving by rates: exact times, changes within a packet, what the queue is told, and the text form.
+//! Service by rates: exact times, changes within a packet, times that the queue gets, and the text
+//! form.
 
 mod common;
 
@@ -17,7 +18,7 @@ fn a_constant_rate_is_exact() {
     let arrivals: Vec<_> = (0..5).map(|id| (ms(3), pkt(id, 1500))).collect();
     let times = played(&mut plain(mbit(10), 10), &arrivals);
     assert_eq!(times, [(0, 4200), (1, 5400), (2, 6600), (3, 7800), (4, 9000)]);
-    // Sizes of their own, and an idle gap.
+    // Different sizes, and an idle gap.
     let arrivals =
         [(us(0), pkt(0, 1250)), (us(0), pkt(1, 40)), (us(5000), pkt(2, 1250)), (us(5999), pkt(3, 40))];
     let times = played(&mut plain(mbit(10), 10), &arrivals);
@@ -40,7 +41,7 @@ fn the_packet_in_service_is_not_in_the_queue() {
     assert!(link.is_busy());
     assert_eq!(link.in_service().map(|packet| packet.id), Some(0));
     assert_eq!(log.dropped, [(ms(0), pkt(3, 1000), Reason::Tail)]);
-    // At 1 ms the first departs before the arrival of that instant, which finds room.
+    // At 1 ms the first packet departs before the arrival at that time, which fits then.
     link.offer(ms(1), pkt(4, 1000), &mut log);
     assert_eq!((link.queue().packets(), log.dropped.len()), (2, 1));
     assert_eq!(link.next(), Some(ms(1)));
@@ -64,7 +65,7 @@ fn a_late_poll_plays_every_event_at_its_time() {
         times.push(departure.at);
     }
     assert_eq!(times, (1..=times.len() as u64).map(ms).collect::<Vec<_>>());
-    // The first packet that may be dropped is the one asked for 5 ms after the delay passed 1 ms.
+    // The first packet that may be dropped is taken 5 ms after the delay exceeded 1 ms.
     assert_eq!(log.dropped[0].0, ms(6));
 }
 
@@ -94,7 +95,7 @@ fn a_change_of_rate_splits_a_packet() {
     // A change while idle.
     let mut link = Transmitter::piecewise(queue("droptail", 10), &rates);
     assert_eq!(played(&mut link, &[(ms(9), pkt(0, 1000))]), [(0, 11_000)]);
-    // A rate of zero for ever.
+    // A rate of zero without an end.
     let mut link = plain(Rate::ZERO, 10);
     link.offer(ms(0), pkt(0, 1000), &mut ());
     assert_eq!((link.next(), link.is_busy()), (None, true));
@@ -106,15 +107,16 @@ fn a_rate_can_be_set_at_any_time() {
     for id in 0..4 {
         link.offer(ms(0), pkt(id, 1000), &mut log);
     }
-    // Unpolled: packet 0 has ended at 1 ms; packet 1 is half sent when the rate falls to a quarter.
+    // Without polling: packet 0 ended at 1 ms, and half of packet 1 is sent when the rate falls to
+    // a quarter.
     link.set_rate(us(1500), mbit(2));
-    // And stops, and goes on.
+    // The rate falls to zero, and rises again.
     link.set_rate(us(2500), Rate::ZERO);
     link.set_rate(us(7500), mbit(8));
     let times: Vec<_> = drain(&mut link, &mut log).iter().map(|d| d.at.micros()).collect();
     // Packet 1: 500 bytes, 250 bytes, a pause, 250 bytes.
     assert_eq!(times, [1000, 7750, 8750, 9750]);
-    // Of two settings at one time the later counts; planned changes are forgotten.
+    // Of two settings at one time the later one counts, and scheduled changes are removed.
     let rates: Rates = "8 Mbit/s, 1 Mbit/s at 3 ms".parse().unwrap();
     let mut link = Transmitter::piecewise(queue("droptail", 10), &rates);
     for id in 0..6 {
@@ -124,7 +126,7 @@ fn a_rate_can_be_set_at_any_time() {
     link.set_rate(us(1500), mbit(4));
     let times: Vec<_> = drain(&mut link, &mut log).iter().map(|d| d.at.micros()).collect();
     assert_eq!(times, [1000, 2500, 4500, 6500, 8500, 10_500]);
-    // A packet in service at rate zero is woken.
+    // A packet in service at rate zero continues.
     let mut link = plain(Rate::ZERO, 10);
     link.offer(ms(0), pkt(0, 1000), &mut ());
     link.set_rate(ms(5), mbit(8));
@@ -137,9 +139,9 @@ fn a_rate_can_be_set_at_any_time() {
 fn a_queue_that_holds_back_wakes_the_link() {
     let mut link = Transmitter::new(queue("borrowing:burst=0B,class0=1Mbit/s..2Mbit/s", 10), mbit(8));
     let arrivals: Vec<_> = (0..4).map(|id| (ms(0), pkt(id, 1000))).collect();
-    // 1 ms each on the link, 4 ms each by the ceiling.
+    // 1 ms each on the link, 4 ms each by the class's ceiling.
     assert_eq!(played(&mut link, &arrivals), [(0, 1000), (1, 5000), (2, 9000), (3, 13_000)]);
-    // An arrival of another class does not wait for the one that is held back.
+    // An arrival of another class does not wait for the packet that is held back.
     let mut link =
         Transmitter::new(queue("borrowing:burst=0B,class0=1Mbit/s..2Mbit/s,class1=1Mbit/s", 10), mbit(8));
     let other = common::Pkt { class: 1, ..pkt(2, 1000) };

@@ -1,5 +1,5 @@
-//! The central claim: how and when a link is polled changes nothing. Same packets in, same departures, drops
-//! and marks out.
+//! The central property: the times of polling change nothing. The same arrivals give the same
+//! departures, drops and marks.
 
 mod common;
 
@@ -43,15 +43,15 @@ const JITTERS: &[Option<&str>] = &[
     Some("exponential:mean=2ms"),
 ];
 
-/// What happens to a link from outside.
+/// Actions on a link from outside.
 #[derive(Debug, Clone)]
 enum Action {
     Offer(Pkt),
     SetRate(u64),
     SetDelay(u64),
-    /// Polled until nothing is due; what the claim says has no effect.
+    /// Polls until no event is due, which must have no effect.
     Poll,
-    /// Polled once only.
+    /// Polls once only.
     PollOnce,
 }
 
@@ -95,7 +95,7 @@ fn services() -> impl Strategy<Value = Service> {
             let mut changes: Vec<_> =
                 changes.into_iter().map(|(at, rate)| (common::ms(at), mbit(rate))).collect();
             changes.sort_by_key(|&(at, _)| at);
-            // It must not end at rate zero, or packets stay for ever.
+            // The rate must not end at zero, or packets stay for ever.
             changes.push((common::ms(70), mbit(5)));
             Service::Rates(Rates { first: mbit(8), changes })
         }),
@@ -109,8 +109,8 @@ struct Outcome {
     log: Log<Pkt>,
 }
 
-/// Plays the actions; `exact` polls each event at its own time, otherwise only as the actions say, and late
-/// at the end.
+/// Plays the actions. With `exact`, each event is polled at its own time. Otherwise the link is
+/// polled only by the actions, and late at the end.
 fn play(spec: &LinkSpec, actions: &[(Time, Action)], end: Time, exact: bool) -> Outcome {
     let (mut link, mut log, mut arrivals) = (spec.build::<Pkt>(7), Log::default(), Vec::new());
     for (now, action) in actions {
@@ -181,7 +181,7 @@ proptest! {
                 prop_assert_eq!(&exact, &loose, "{} {:?} {:?}", queue, loss, arq);
                 prop_assert_eq!(&exact, &late, "{} {:?} {:?}", queue, loss, arq);
 
-                // Every packet either arrived or was dropped, once; times make sense.
+                // Each packet arrived or was dropped, once, and times are in order.
                 let offered: Vec<u64> = actions.iter().filter_map(|(_, action)| match action {
                     Action::Offer(packet) => Some(packet.id),
                     _ => None,

@@ -1,4 +1,5 @@
-//! Tables that a reviewer reads as numbers: what each discipline and each link makes of the same loads.
+//! Tables of numbers for a reviewer: the results of each discipline and each link under the same
+//! loads.
 
 mod common;
 
@@ -9,8 +10,8 @@ use leeway_units::{Duration, Size, Time};
 use std::fmt::Write;
 use std::sync::Arc;
 
-/// Packets of 1000 bytes at random (exponential gaps), `load` times 8 Mbit/s for 20 s; flow 0 sends half of
-/// them and flows 1 to 5 a tenth each; the class is the flow, 2 at most.
+/// Packets of 1000 bytes with exponential gaps, at `load` times 8 Mbit/s for 20 s. Flow 0 sends
+/// half of them, and flows 1 to 5 a tenth each. The class is the flow's number, at most 2.
 fn arrivals(load: f64) -> Vec<(Time, Pkt)> {
     let mut chance = Chance::new(42);
     let (mut now, mut list) = (0.0, Vec::new());
@@ -122,7 +123,7 @@ fn links() {
         ..plain()
     };
     let jitter = |jitter: &str| LinkSpec { jitter: Some(jitter.parse().unwrap()), ..plain() };
-    // Two opportunities every third millisecond: 8.02 Mbit/s.
+    // Two opportunities every three milliseconds: 8.02 Mbit/s.
     let trace = Trace::parse("1\n3\n").unwrap();
     let rows = [
         ("8 Mbit/s, 10 ms", plain()),

@@ -1,4 +1,4 @@
-//! Serving by traces in mahimahi's format.
+//! Service by traces in mahimahi's format.
 
 mod common;
 
@@ -25,7 +25,8 @@ fn a_stamp_delivers_one_mtu() {
 
 #[test]
 fn bytes_carry_over_between_opportunities() {
-    // 1504 bytes a millisecond: small packets share one, large ones span several.
+    // 1504 bytes in each millisecond: small packets share one opportunity, and large ones span
+    // several.
     let sizes = [1000, 400, 104, 2000, 1008, 1, 3000];
     let arrivals: Vec<_> =
         sizes.iter().enumerate().map(|(id, &bytes)| (ms(0), pkt(id as u64, bytes))).collect();
@@ -35,12 +36,13 @@ fn bytes_carry_over_between_opportunities() {
 
 #[test]
 fn an_opportunity_that_finds_nothing_is_wasted() {
-    // An arrival at the very instant of an opportunity comes after it.
+    // An arrival at the time of an opportunity comes after it.
     let arrivals =
         [(ms(2), pkt(0, 1000)), (us(2001), pkt(1, 504)), (us(9500), pkt(2, 1504)), (ms(10), pkt(3, 100))];
     let mut link = traced("1\n2\n3\n", "droptail");
     assert_eq!(played(&mut link, &arrivals), [(0, 3000), (1, 3000), (2, 10_000), (3, 11_000)]);
-    // What is left of an opportunity is wasted as well: the rest of a packet of 1000 bytes is not saved.
+    // The rest of an opportunity is wasted as well: after a packet of 1000 bytes, 504 bytes are
+    // not saved.
     let arrivals = [(ms(0), pkt(0, 1000)), (us(1500), pkt(1, 1504)), (us(1500), pkt(2, 1))];
     assert_eq!(played(&mut traced("1\n", "droptail"), &arrivals), [(0, 1000), (1, 2000), (2, 3000)]);
 }
@@ -60,7 +62,8 @@ fn a_packet_stays_in_the_queue_until_its_first_byte_is_delivered() {
 
 #[test]
 fn a_stamp_at_zero_belongs_to_the_end_of_the_round() {
-    // Nothing can use the very first; later it falls together with the last of the round before.
+    // No packet can use the very first opportunity. Later ones coincide with the last one of the
+    // round before.
     let arrivals: Vec<_> = (0..5).map(|id| (ms(0), pkt(id, 1504))).collect();
     let times = played(&mut traced("0\n2\n4\n", "droptail"), &arrivals);
     assert_eq!(times, [(0, 2000), (1, 4000), (2, 4000), (3, 6000), (4, 8000)]);
@@ -72,7 +75,7 @@ fn the_mean_rate_and_the_period() {
     assert_eq!(trace.period(), Duration::from_millis(4));
     assert_eq!(trace.rate(), Rate::from_bits_per_sec(12_032_000));
     assert_eq!(Trace::from_millis(&[0, 0, 10]).unwrap().rate(), Rate::from_bits_per_sec(3 * 12_032 * 100));
-    // A rate cannot be set on a trace.
+    // The rate of a trace cannot be set.
     let mut link = traced("1\n", "droptail");
     link.set_rate(ms(0), mbit(1));
     assert_eq!(link.rate(), Rate::from_bits_per_sec(12_032_000));
@@ -84,11 +87,11 @@ fn an_idle_year_costs_nothing() {
     let mut link = traced("1\n4\n6\n", "red");
     link.offer(ms(0), pkt(0, 100), &mut ());
     assert_eq!(link.poll(ms(1), &mut ()).unwrap().at, ms(1));
-    // Found empty by the same opportunity: nothing to wake for.
+    // The queue was found empty by the same opportunity, so no wake-up is needed.
     assert_eq!(link.next(), None);
     let later = Time::from_secs(40_000_000);
     link.offer(later, pkt(1, 100), &mut ());
-    // 40,000,000,000 ms are 4 ms into a round of 6: next is the end of the round.
+    // 40,000,000,000 ms are 4 ms into a round of 6 ms, so the end of the round is next.
     assert_eq!(link.next(), Some(later + Duration::from_millis(2)));
 }
 
@@ -96,7 +99,7 @@ fn an_idle_year_costs_nothing() {
 fn queues_that_hold_back_or_drop_work_with_traces() {
     let spec = "borrowing:burst=0B,class0=1Mbit/s..2Mbit/s";
     let arrivals: Vec<_> = (0..3).map(|id| (ms(0), pkt(id, 1000))).collect();
-    // Held back for 4 ms after each; the first opportunity from then on.
+    // Each packet delays the next one by 4 ms, until the first opportunity from then on.
     assert_eq!(played(&mut traced("1\n", spec), &arrivals), [(0, 1000), (1, 5000), (2, 9000)]);
     assert_eq!(played(&mut traced("3\n", spec), &arrivals), [(0, 3000), (1, 9000), (2, 15_000)]);
     let (mut link, mut log) = (traced("1\n", "codel:target=1ms,interval=5ms"), Log::default());

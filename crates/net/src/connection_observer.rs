@@ -1,5 +1,5 @@
-//! Sees the packets of this host's own TCP connections: a packet socket that gets their headers, with
-//! the times at which the kernel saw them.
+//! The connection observer: a packet socket that receives the headers of this host's own TCP
+//! connections, with the time at which the kernel saw each packet.
 
 use crate::Error;
 use crate::connections::{Connections, Direction, Ends, Seen};
@@ -17,50 +17,52 @@ use std::io::IoSliceMut;
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
-/// Packets that wait to be read: a millisecond at 10 Gbit/s. Packets beyond it are not seen.
+/// Bytes of packets that may wait to be read, enough for 1 ms at 10 Gbit/s. Packets beyond it are
+/// not seen.
 const BUFFER_BYTES: usize = 4 << 20;
-/// Connections of which something is known; see [`Connections`].
+/// Connections that are remembered; see [`Connections`] for the bound.
 const CONNECTIONS: usize = 65_536;
-/// IP and TCP with all options.
+/// Largest headers of IP and TCP, with all options.
 const HEADER_BYTES: usize = 60 + 60;
-/// Packets of one report.
+/// Most packets of one `recvmmsg`. A report has the packets of one or more of these calls.
 const PACKETS: usize = 64;
-/// Pause between two reports; nobody needs one earlier.
+/// Pause between two reports. No reader needs a report earlier.
 const PAUSE: Duration = Duration::from_millis(1);
-/// A packet that is said to be older has a clock in between that was set.
+/// A packet of this age or older has a wrong timestamp, because the clock was set after it
+/// arrived. The time of reading counts instead.
 const OLDEST: Duration = Duration::from_secs(1);
 
 /// What a packet of one of this host's connections did, and when.
 #[derive(Debug, Clone, Copy)]
 pub struct Segment {
-    /// Its connection.
+    /// The connection.
     pub ends: Ends,
-    /// When the kernel saw it.
+    /// Time at which the kernel saw the packet.
     pub at: Instant,
-    /// What it did.
+    /// What the packet did.
     pub seen: Seen,
 }
 
 impl Segment {
-    /// When the kernel saw it, in microseconds since `start`; `now_us` at the latest, as the clocks of packets and
-    /// of programs differ a little.
+    /// Time at which the kernel saw the packet, in microseconds since `start`. At most `now_us`,
+    /// because the clock of packets differs a little from that of programs.
     pub fn at_us(&self, start: Instant, now_us: u64) -> u64 {
         let at_us = self.at.saturating_duration_since(start).as_micros();
         u64::try_from(at_us).unwrap_or(u64::MAX).min(now_us)
     }
 }
 
-/// The observer of this host's connections.
+/// The observer of this host's connections; see the module.
 #[derive(Debug)]
 pub struct ConnectionObserver(Socket);
 
 impl ConnectionObserver {
-    /// Observes the TCP connections that this host begins from now on, except those with machines of
-    /// the networks `apart`.
+    /// Observes the TCP connections that this host opens from now on. Connections with addresses
+    /// in the networks `apart` are not observed.
     ///
     /// # Errors
-    /// Rights (`CAP_NET_RAW`), or more networks than a filter of 4096 instructions holds, a hundred at
-    /// the least.
+    /// The right `CAP_NET_RAW` is missing, or the networks need more than the 4096 instructions of
+    /// a filter. A hundred networks always fit.
     pub fn new(apart: &[IpNet]) -> Result<ConnectionObserver, Error> {
         let socket = open(&by_family(apart, of_family), BUFFER_BYTES).and_then(|socket| {
             setsockopt(&socket, ReceiveTimestampns, &true)?;
@@ -69,11 +71,11 @@ impl ConnectionObserver {
         socket.map_err(|error| Error::System { what: "observe connections", error })
     }
 
-    /// Calls `seen` with what packets did, in their order and at most a thousand times a second, in a
-    /// thread of its own that ends soon after what this returns was dropped.
+    /// Calls `seen` with what packets did, in their order, at most a thousand times a second. The
+    /// calls come from a thread that ends soon after the returned [`Watch`] is dropped.
     ///
     /// # Errors
-    /// There can be no more threads.
+    /// No thread can be started.
     pub fn watch(self, seen: impl Fn(&[Segment]) + Send + 'static) -> Result<Watch, Error> {
         Watch::begin("connections", move |alive| {
             let mut reader = Reader::new(self.0);
@@ -92,7 +94,7 @@ impl ConnectionObserver {
     }
 }
 
-/// Reads packets, many at a time.
+/// Reads many packets with one system call.
 struct Reader {
     socket: Socket,
     connections: Connections,
@@ -110,12 +112,12 @@ impl Reader {
         }
     }
 
-    /// Adds what the next packets did; how many there were.
+    /// Adds what the next packets did, and returns the number of packets.
     fn read(&mut self, flags: MsgFlags, segments: &mut Vec<Segment>) -> usize {
         let mut slices: Vec<[IoSliceMut<'_>; 1]> =
             self.bytes.iter_mut().map(|bytes| [IoSliceMut::new(bytes)]).collect();
         let received = recvmmsg(self.socket.as_raw_fd(), &mut self.headers, &mut slices, flags, None);
-        // Also where a device has gone: there are others.
+        // A device that is gone gives an error as well. The others go on.
         let Ok(received) = received else { return 0 };
         let (now, clock) = (Instant::now(), clock_gettime(ClockId::CLOCK_REALTIME).ok());
         let mut count = 0;
@@ -145,7 +147,8 @@ impl Reader {
     }
 }
 
-/// Passes the headers of TCP packets to and from this host whose addresses are not in the networks.
+/// Passes the headers of TCP packets to and from this host, unless an address of them is in
+/// `apart`.
 fn of_family(header: &Header, apart: &[IpNet]) -> Code {
     let rest = || {
         join([
@@ -163,7 +166,8 @@ fn of_family(header: &Header, apart: &[IpNet]) -> Code {
     ])
 }
 
-/// Goes on where the address at `offset` is in none of the networks, drops the rest.
+/// Continues if the address at `offset` is in none of the networks, and otherwise drops the
+/// packet.
 fn outside(networks: &[IpNet], offset: u32) -> Code {
     join([member(networks, offset), vec![SockFilter::new(op::IF_EQUAL, 1, 0, 0), DROP]])
 }

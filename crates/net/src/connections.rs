@@ -1,8 +1,8 @@
-//! What the packets of this host's own TCP connections show: when a packet announced more window,
-//! when data arrived, and when data of this host was acknowledged.
+//! What the packets of this host's own TCP connections show: when a packet announced a larger
+//! window, when data arrived, and when data of this host was acknowledged.
 //!
-//! No socket and no clock: headers and their times go in, [`Seen`] come out. Positions count bytes
-//! from the first byte that an end sends (RFC 9293, 3.4: the sequence number after its SYN).
+//! No socket and no clock: headers go in, [`Seen`] come out. Positions count bytes from the first
+//! byte that an end sends, which is the sequence number after its SYN (RFC 9293, 3.4).
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -13,29 +13,29 @@ const FIN: u8 = 0x01;
 const SYN: u8 = 0x02;
 const RST: u8 = 0x04;
 const ACK: u8 = 0x10;
-/// Kind and length of the option that scales windows (RFC 7323, 2.2), and its largest value.
+/// Kind of the window scale option (RFC 7323, 2.2), and its largest shift.
 const WINDOW_SCALE: u8 = 3;
 const SCALE_MAX: u8 = 14;
-/// Kind of the option of timestamps (RFC 7323, 3.2).
+/// Kind of the timestamps option (RFC 7323, 3.2).
 const TIMESTAMPS: u8 = 8;
 
 /// The two ends of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Ends {
-    /// This host's.
+    /// The end at this host.
     pub here: SocketAddr,
-    /// The other.
+    /// The other end.
     pub there: SocketAddr,
 }
 
 /// What a packet did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Seen {
-    /// This host acknowledged all data before a position, and announced up to which one more may come.
+    /// This host acknowledged all data before a position, and announced the end of its window.
     Announced {
-        /// Everything before it has arrived.
+        /// Position before which all data has arrived.
         acknowledged: u64,
-        /// The right edge of the window.
+        /// The right edge of the window, as a position.
         edge: u64,
     },
     /// This host sent data.
@@ -49,9 +49,9 @@ pub enum Seen {
     },
     /// The other end acknowledged more data of this host.
     Acknowledged {
-        /// All data of this host before it has arrived there.
+        /// Position before which all data of this host has arrived at the other end.
         position: u64,
-        /// What the clock for timestamps of the other end showed (RFC 7323, 3.2).
+        /// Timestamp of the other end's clock (RFC 7323, 3.2), in its own ticks.
         ticks: Option<u32>,
     },
 }
@@ -65,10 +65,10 @@ pub enum Direction {
     Out,
 }
 
-/// The connections that this host began, as far as their first packets were seen.
+/// The connections that this host opened, if their SYN was seen.
 ///
-/// The memory is bounded: connections of which nothing was seen for as long as `most` others were
-/// seen are forgotten.
+/// The memory is bounded. A connection is forgotten after packets of `most` other connections
+/// without one of its own.
 #[derive(Debug)]
 pub struct Connections {
     most: usize,
@@ -76,32 +76,32 @@ pub struct Connections {
     before: HashMap<Ends, Connection>,
 }
 
-/// A connection that this host began.
+/// A connection that this host opened.
 #[derive(Debug, Clone, Copy)]
 struct Connection {
-    /// The scale that this host's SYN offered.
+    /// The window scale of this host's SYN; `None` after an answer without the option.
     scale: Option<u8>,
     here: Bytes,
-    /// Nothing before the other end's SYN was seen.
+    /// `None` until the other end's SYN is seen.
     there: Option<Bytes>,
 }
 
 /// The bytes that one end sends.
 #[derive(Debug, Clone, Copy)]
 struct Bytes {
-    /// Sequence number of the first.
+    /// Sequence number of the first byte.
     first: u32,
-    /// The position up to which they have arrived or been acknowledged: later ones are counted from there.
+    /// Largest position that has arrived or been acknowledged. Sequence numbers count from it.
     near: u64,
 }
 
 impl Connections {
-    /// At most twice `most` connections are known.
+    /// A table of at most twice `most` connections.
     pub fn new(most: usize) -> Connections {
         Connections { most: most.max(1), now: HashMap::new(), before: HashMap::new() }
     }
 
-    /// What the packet shows of which `header` is the beginning of its IP header and TCP header.
+    /// What a packet shows. `header` starts at the IP header and ends at or after the TCP options.
     pub fn see(&mut self, direction: Direction, header: &[u8]) -> Option<(Ends, [Option<Seen>; 2])> {
         let packet = Packet::parse(header)?;
         let ends = match direction {
@@ -171,12 +171,12 @@ impl Connection {
 }
 
 impl Bytes {
-    /// Of an end whose SYN has that sequence number.
+    /// The bytes of an end whose SYN has the sequence number `syn`.
     fn after(syn: u32) -> Bytes {
         Bytes { first: syn.wrapping_add(1), near: 0 }
     }
 
-    /// The position of a sequence number: of all that have it the one nearest to what was seen.
+    /// The position of a sequence number that is nearest to `near`.
     fn position(&self, sequence: u32) -> Option<u64> {
         let near = self.first.wrapping_add(self.near as u32);
         let distance = i64::from(sequence.wrapping_sub(near).cast_signed());
@@ -184,7 +184,7 @@ impl Bytes {
     }
 }
 
-/// What a TCP packet says.
+/// The fields of a TCP packet.
 struct Packet {
     source: SocketAddr,
     destination: SocketAddr,
@@ -192,7 +192,7 @@ struct Packet {
     acknowledged: u32,
     flags: u8,
     window: u16,
-    /// In a SYN.
+    /// Present in a SYN only.
     scale: Option<u8>,
     ticks: Option<u32>,
     data: u64,
@@ -206,7 +206,7 @@ impl Packet {
         let six = |at: usize| Some(IpAddr::from(*header.get(at..)?.first_chunk::<16>()?));
         let (source, destination, protocol, tcp, end) = match header.first()? >> 4 {
             4 => (four(12)?, four(16)?, *header.get(9)?, usize::from(header[0] & 0xf) * 4, short(2)?.into()),
-            // Extension headers are hardly ever there; such a packet is not seen.
+            // A packet with extension headers of IPv6 is rare, and is not seen.
             6 => (six(8)?, six(24)?, *header.get(6)?, IPV6_HEADER, usize::from(short(4)?) + IPV6_HEADER),
             _ => return None,
         };
@@ -233,7 +233,7 @@ impl Packet {
     }
 }
 
-/// What the option of that kind holds behind its length (RFC 9293, 3.2).
+/// The data of the first option of this kind (RFC 9293, 3.2).
 fn option(mut options: &[u8], kind: u8) -> Option<&[u8]> {
     const END: u8 = 0;
     const NOTHING: u8 = 1;
@@ -262,7 +262,7 @@ mod tests {
     const THERE: [u8; 4] = [9, 9, 9, 9];
     const ENDS: [u16; 2] = [40_000, 443];
 
-    /// A packet of the connection, without what is beyond its headers.
+    /// Headers of a packet of the connection, without its data.
     fn packet(
         direction: Direction,
         sequence: u32,
@@ -385,7 +385,7 @@ mod tests {
     }
 
     proptest! {
-        /// Strangers' bytes do no harm.
+        /// Any bytes are read without a panic.
         #[test]
         fn any_header_is_read(direction in prop_oneof![Just(Direction::In), Just(Direction::Out)],
                               flags in any::<u8>(), change in proptest::collection::vec((0usize..80, any::<u8>()), 0..8),

@@ -1,21 +1,21 @@
-//! Packet sockets, and programs of classic BPF (linux/filter.h) that choose what they get: whose packets, of
-//! which protocol. A packet that a program drops costs no more than the program.
+//! Packet sockets, and their filters: programs of classic BPF (linux/filter.h) that choose packets
+//! by addresses and protocol. A packet that a filter drops costs only the run of the filter.
 
 use ipnet::IpNet;
 use socket2::{Domain, Protocol, SockFilter, Socket, Type};
 use std::io;
 use std::time::Duration;
 
-/// The protocols of a packet socket, by their numbers on Ethernet.
+/// The protocols of a packet socket, by their EtherType (linux/if_ether.h).
 const ALL: u16 = 0x0003;
 pub(crate) const IPV4: u32 = 0x0800;
 pub(crate) const IPV6: u32 = 0x86dd;
 pub(crate) const TCP: u32 = 6;
-/// What came to this host, and what it sends (linux/if_packet.h).
+/// Kinds of packets: received by this host, or sent by it (linux/if_packet.h).
 pub(crate) const INCOMING: u32 = 0;
 pub(crate) const OUTGOING: u32 = 4;
 
-/// Instructions of classic BPF (linux/filter.h): class, size, mode and operation in one number.
+/// Instructions of classic BPF (linux/filter.h). Each number has class, size, mode and operation.
 pub(crate) mod op {
     pub const LOAD_WORD: u16 = 0x20;
     pub const LOAD_HALF: u16 = 0x28;
@@ -23,7 +23,7 @@ pub(crate) mod op {
     pub const LOAD_BYTE_AT_X: u16 = 0x50;
     pub const LOAD_LENGTH: u16 = 0x80;
     pub const LOAD_VALUE: u16 = 0x00;
-    /// X = four times the lower half of the byte: the length of an IPv4 header.
+    /// X = 4 × the lower four bits of the byte, which is the length of an IPv4 header.
     pub const LOAD_X_HEADER: u16 = 0xb1;
     pub const AND: u16 = 0x54;
     pub const JUMP: u16 = 0x05;
@@ -31,17 +31,18 @@ pub(crate) mod op {
     pub const IF_AT_LEAST: u16 = 0x35;
     pub const IF_ANY_BIT: u16 = 0x45;
     pub const RETURN: u16 = 0x06;
-    /// Where the kernel keeps what it knows of a packet: SKF_AD_OFF and after it.
+    /// Offsets at which the kernel offers what it knows of a packet: SKF_AD_OFF and up.
     pub const PROTOCOL: u32 = 0xffff_f000;
     pub const DIRECTION: u32 = 0xffff_f004;
 }
 
 pub(crate) type Code = Vec<SockFilter>;
 
-/// Longest wait of a read, after which a thread looks whether it should end.
+/// Longest wait of a read. Then the thread checks whether it should end.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// A packet socket of all devices that gets what `program` passes, and holds `buffer_bytes` of it.
+/// A packet socket of all devices for the packets that `program` passes. Its buffer has
+/// `buffer_bytes`.
 pub(crate) fn open(program: &[SockFilter], buffer_bytes: usize) -> io::Result<Socket> {
     let protocol = Protocol::from(i32::from(ALL.to_be()));
     let socket = Socket::new(Domain::PACKET, Type::DGRAM, Some(protocol))?;
@@ -57,16 +58,17 @@ pub(crate) const fn plain(code: u16, value: u32) -> SockFilter {
 
 pub(crate) const DROP: SockFilter = plain(op::RETURN, 0);
 
-/// What an IP header has, and where.
+/// Offsets in an IP header, in bytes.
 pub(crate) struct Header {
     pub(crate) source: u32,
     pub(crate) destination: u32,
     pub(crate) protocol: u32,
-    /// Whether the length of the header is in its first byte; else it is 40.
+    /// Whether the first byte has the length of the header. Otherwise the length is 40 bytes.
     pub(crate) varies: bool,
 }
 
-/// `code`, which returns, where A compares so with `value`; else what follows.
+/// Runs `code` if the test of A with `value` holds, and otherwise what follows. `code` must
+/// return.
 pub(crate) fn when(test: u16, value: u32, code: Code) -> Code {
     join([vec![SockFilter::new(test, 1, 0, value), plain(op::JUMP, code.len() as u32)], code])
 }
@@ -75,7 +77,7 @@ pub(crate) fn join<const N: usize>(parts: [Code; N]) -> Code {
     parts.into_iter().flatten().collect()
 }
 
-/// A = 1 where the address at `offset` is in one of the networks, else 0.
+/// A = 1 if the address at `offset` is in one of the networks, otherwise A = 0.
 pub(crate) fn member(networks: &[IpNet], offset: u32) -> Code {
     let mut code = vec![plain(op::LOAD_VALUE, 0)];
     for network in networks.iter().rev() {
@@ -96,7 +98,7 @@ pub(crate) fn member(networks: &[IpNet], offset: u32) -> Code {
     code
 }
 
-/// Mask and value of each word of 32 bits that the network fixes.
+/// Mask and value of each 32-bit word that the network fixes.
 fn words(network: &IpNet) -> Vec<(u32, u32)> {
     let octets = |address: std::net::IpAddr| match address {
         std::net::IpAddr::V4(v4) => v4.octets().to_vec(),
@@ -108,11 +110,12 @@ fn words(network: &IpNet) -> Vec<(u32, u32)> {
     pairs.filter(|&(mask, _)| mask != 0).collect()
 }
 
-/// The headers of the two families.
+/// The headers of IPv4 and IPv6.
 pub(crate) const V4: Header = Header { source: 12, destination: 16, protocol: 9, varies: true };
 pub(crate) const V6: Header = Header { source: 8, destination: 24, protocol: 6, varies: false };
 
-/// A program that does for each family what `of_family` makes of its networks, and returns; drops the rest.
+/// A program that runs `of_family` for the networks of the packet's family, and drops other
+/// packets. The code of `of_family` must return.
 pub(crate) fn by_family(networks: &[IpNet], of_family: impl Fn(&Header, &[IpNet]) -> Code) -> Code {
     let [four, six] = [true, false].map(|four| -> Vec<IpNet> {
         networks.iter().copied().filter(|network| network.addr().is_ipv4() == four).collect()

@@ -24,17 +24,17 @@ pub struct Interface {
     pub addresses: Vec<IpNet>,
 }
 
-/// A default route.
+/// A default route of this host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Uplink {
-    /// Its family.
+    /// The family of addresses.
     pub family: Family,
-    /// The interface that it leaves by.
+    /// The interface to which the route leads.
     pub interface: String,
 }
 
 impl Interface {
-    /// The networks that its addresses are in, without those of one link only (fe80::/10).
+    /// The networks of its addresses, without link-local ones (fe80::/10, 169.254.0.0/16).
     pub fn networks(&self) -> impl Iterator<Item = IpNet> + '_ {
         let link_local = |network: &IpNet| match network {
             IpNet::V4(v4) => v4.addr().is_link_local(),
@@ -43,13 +43,13 @@ impl Interface {
         self.addresses.iter().filter(move |network| !link_local(network)).map(IpNet::trunc)
     }
 
-    /// Whether the address is one of its own.
+    /// Whether the interface has this address.
     pub fn has(&self, address: IpAddr) -> bool {
         self.addresses.iter().any(|own| own.addr() == address)
     }
 }
 
-/// All interfaces of this host, by their numbers.
+/// All interfaces of this host, in the order of their numbers.
 ///
 /// # Errors
 /// The kernel does not list them.

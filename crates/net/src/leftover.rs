@@ -12,18 +12,18 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::process::Command;
 
-/// A routing rule of this host, as far as it tells whose it is.
+/// A routing rule of this host, with the fields that show which program made it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
-    /// Whose packets it is for.
+    /// The family of addresses.
     pub family: Family,
-    /// Rules are asked in the order of this number.
+    /// The kernel tries rules in the order of this number.
     pub priority: u32,
-    /// The mark of the packets that it is for, or that it is not for.
+    /// The firewall mark that the rule compares, with or without inversion.
     pub mark: Option<u32>,
-    /// The device that their sockets are bound to.
+    /// The device to which sockets of its packets are bound.
     pub device: Option<String>,
-    /// The routing table that it leads to.
+    /// The routing table to which it leads.
     pub table: u32,
 }
 
@@ -57,14 +57,14 @@ impl Rule {
     }
 }
 
-/// Something that was left, and of which program.
+/// Something that a killed program left, with the name of the program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Leftover {
     /// A routing rule.
     Rule(Rule, &'static str),
     /// The routes of a table.
     Routes(Family, u32, &'static str),
-    /// A table of nftables, of family `inet`, and what it does as long as it is there.
+    /// A table of nftables of the family `inet`, and what it does while it exists.
     Table(String, String),
 }
 
@@ -104,7 +104,7 @@ impl Leftover {
     }
 }
 
-/// The numbers of all routing tables with a route of that family.
+/// The numbers of all routing tables that have a route of the family.
 ///
 /// # Errors
 /// The kernel does not list them.
@@ -128,15 +128,15 @@ pub fn devices() -> Result<BTreeSet<String>, Error> {
     Ok(netlink::links()?.iter().filter_map(netlink::name).collect())
 }
 
-/// The tables of nftables of family `inet` whose names begin so, and the text of each.
+/// The nftables tables of the family `inet` whose names start with `prefix`, with their text.
 ///
 /// # Errors
-/// Without `nft`, or without the right to list them.
+/// `nft` is not installed, or the right to list tables is missing.
 pub fn tables(prefix: &str) -> Result<Vec<(String, String)>, Error> {
     let names = listed(&["list", "tables", "inet"])?;
     let names = names.lines().filter_map(|line| line.strip_prefix("table inet "));
     let ours = names.filter(|name| name.starts_with(prefix));
-    // One that has gone meanwhile is none.
+    // A table that is gone since the first list is left out.
     let text = |name: &str| listed(&["list", "table", "inet", name]).ok();
     Ok(ours.filter_map(|name| Some((name.to_owned(), text(name)?))).collect())
 }

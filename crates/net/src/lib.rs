@@ -28,39 +28,39 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Why the network did not do as it was told.
+/// Why a change of the network failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A program that is needed is not there.
+    /// A required program is not installed.
     #[error("cannot run `{program}`: {error}; it is in the package {package}")]
     Missing {
         /// The program.
         program: &'static str,
-        /// What Debian calls its package.
+        /// The Debian package of the program.
         package: &'static str,
-        /// What the system says.
+        /// The error of the system.
         error: io::Error,
     },
-    /// A program that is needed failed.
+    /// A required program failed.
     #[error("`{program}` failed: {message}")]
     Program {
         /// The program.
         program: &'static str,
-        /// What it says.
+        /// The program's message.
         message: String,
     },
-    /// Anything else that the system refused.
+    /// Another call to the system failed.
     #[error("cannot {what}: {error}")]
     System {
         /// What was tried.
         what: &'static str,
-        /// What the system says.
+        /// The error of the system.
         error: io::Error,
     },
 }
 
-/// The addresses and routes that a command of `ip` concerns, where it does not say it itself.
+/// The family of a command of `ip`, for commands that do not name addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Family {
     /// IPv4.
@@ -70,7 +70,7 @@ pub enum Family {
 }
 
 impl Family {
-    /// Both.
+    /// Both families.
     pub const ALL: [Family; 2] = [Family::V4, Family::V6];
 
     fn option(self) -> &'static str {
@@ -90,44 +90,44 @@ impl std::fmt::Display for Family {
     }
 }
 
-/// Runs commands of `ip`, a line each.
+/// Runs commands of `ip`, one a line.
 ///
 /// # Errors
-/// The first that fails; those after it are not run.
+/// The first command that fails. The commands after it are not run.
 pub fn ip(batch: &str) -> Result<(), Error> {
     feed("ip", "iproute2", &["-batch", "-"], batch)
 }
 
-/// The same for one family of addresses.
+/// Runs commands of `ip` for one family of addresses.
 ///
 /// # Errors
-/// The first that fails; those after it are not run.
+/// The first command that fails. The commands after it are not run.
 pub fn ip_of(family: Family, batch: &str) -> Result<(), Error> {
     feed("ip", "iproute2", &[family.option(), "-batch", "-"], batch)
 }
 
-/// Removes the routing rules that fit, also where there are several; that there is none is no error.
+/// Removes all routing rules that match the selector. No match is no error.
 pub fn remove_rules(family: Family, selector: &str) {
     while ip_of(family, &format!("rule del {selector}\n")).is_ok() {}
 }
 
-/// Gives `nft` a script, which is one transaction.
+/// Runs a script of `nft` as one transaction.
 ///
 /// # Errors
-/// What `nft` says; nothing has changed then.
+/// The message of `nft`. Then nothing has changed.
 pub fn nft(script: &str) -> Result<(), Error> {
     feed("nft", "nftables", &["-f", "-"], script)
 }
 
-/// Sets a parameter, such as `net/ipv4/ip_forward`.
+/// Sets a parameter of the kernel, such as `net/ipv4/ip_forward`.
 ///
 /// # Errors
-/// Rights, or a kernel without it.
+/// The right is missing, or the kernel has no such parameter.
 pub fn sysctl(name: &str, value: &str) -> io::Result<()> {
     std::fs::write(Path::new("/proc/sys").join(name), value)
 }
 
-/// The ports that the kernel gives to sockets which ask for none, as a range of nftables.
+/// The kernel's range of ephemeral ports, as nftables writes a range.
 pub fn given_ports() -> String {
     let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
     let mut ends = range.split_whitespace().map(str::parse::<u16>);
@@ -137,7 +137,7 @@ pub fn given_ports() -> String {
     }
 }
 
-/// Whether the kernel speaks IPv6.
+/// Whether the kernel has IPv6.
 pub fn has_v6() -> bool {
     Path::new("/proc/sys/net/ipv6").exists()
 }

@@ -1,4 +1,4 @@
-//! Lists and events of the kernel's network by rtnetlink (RFC 3549).
+//! Lists and events of the kernel's network configuration, by rtnetlink (RFC 3549).
 
 use crate::{Error, Family};
 use netlink_packet_core::{
@@ -14,7 +14,8 @@ use std::io;
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// Groups of messages about changes (linux/rtnetlink.h): links, addresses and routes of both families.
+/// Multicast groups of change messages: links, addresses and routes of both families
+/// (linux/rtnetlink.h).
 const CHANGES: u32 =
     RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV4_ROUTE | RTMGRP_IPV6_IFADDR | RTMGRP_IPV6_ROUTE;
 const RTMGRP_LINK: u32 = 0x1;
@@ -23,10 +24,10 @@ const RTMGRP_IPV4_ROUTE: u32 = 0x40;
 const RTMGRP_IPV6_IFADDR: u32 = 0x100;
 const RTMGRP_IPV6_ROUTE: u32 = 0x400;
 
-/// Times that a listing which changed while it was made is made again.
+/// Most attempts at a list. The kernel marks a list that changed while it was read.
 const ATTEMPTS: usize = 10;
 
-/// The kernel has not finished a listing within that: there is none.
+/// Longest wait for a message of a list.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 impl Family {
@@ -54,8 +55,8 @@ pub(crate) fn name(link: &LinkMessage) -> Option<String> {
     })
 }
 
-/// The host's own address of a message, and the address that stands for the network; they differ on
-/// a point-to-point device, where the second one is the other end's.
+/// The host's own address in a message, and the address that stands for the network. They differ
+/// on a point-to-point device, where the second address belongs to the other end.
 pub(crate) fn ends(message: &AddressMessage) -> (Option<IpAddr>, Option<IpAddr>) {
     let local = message.attributes.iter().find_map(|attribute| match attribute {
         AddressAttribute::Local(address) => Some(*address),
@@ -76,7 +77,7 @@ pub(crate) fn addresses() -> Result<Vec<AddressMessage>, Error> {
     })
 }
 
-/// All routes of a family, of every table.
+/// All routes of a family, in every table.
 pub(crate) fn routes(family: Family) -> Result<Vec<RouteMessage>, Error> {
     let mut asked = RouteMessage::default();
     asked.header.address_family = family.of_netlink();
@@ -94,17 +95,18 @@ pub(crate) fn rules() -> Result<Vec<RuleMessage>, Error> {
     })
 }
 
-/// Hears that something about links, addresses or routes may have changed.
+/// A subscription to changes of links, addresses and routes.
 #[derive(Debug)]
 pub(crate) struct Changes(Socket);
 
 impl Changes {
-    /// From now on.
+    /// Subscribes.
     pub fn hear() -> Result<Changes, Error> {
         socket(CHANGES).map(Changes).map_err(system("hear of addresses and routes"))
     }
 
-    /// Waits at most `patience` for a change; whether there was one. Takes all that has come meanwhile.
+    /// Waits for a change, at most `patience`, and returns whether there was one. Takes all
+    /// messages that have arrived.
     pub fn wait(&self, patience: Duration) -> bool {
         let patience = Some(patience);
         if rustix::net::sockopt::set_socket_timeout(&self.0, rustix::net::sockopt::Timeout::Recv, patience)
@@ -114,7 +116,7 @@ impl Changes {
         }
         let changed = match self.0.recv_from_full() {
             Ok(_) => true,
-            // More has come than there was room for: something has changed.
+            // The socket's buffer was too small for all messages, so something has changed.
             Err(error) => error.raw_os_error() == Some(rustix::io::Errno::NOBUFS.raw_os_error()),
         };
         let mut more = Vec::with_capacity(1);
@@ -135,7 +137,7 @@ fn system(what: &'static str) -> impl Fn(io::Error) -> Error {
     move |error| Error::System { what, error }
 }
 
-/// Everything of a kind.
+/// The whole list of one kind.
 fn list<T>(
     asked: RouteNetlinkMessage,
     take: impl Fn(RouteNetlinkMessage) -> Option<T>,
@@ -148,12 +150,12 @@ fn list<T>(
     asked.serialize(&mut bytes);
     let attempt = || list_once(&bytes, &take);
     let mut attempts = (0..ATTEMPTS).map(|_| attempt()).filter_map(Result::transpose);
-    // Lists of a host that changes all the time are better than none; the next change makes them anew.
+    // After `ATTEMPTS` lists that changed while they were read there is an error.
     let unfinished = || Err(io::Error::other("it changes all the time"));
     attempts.next().unwrap_or_else(unfinished).map_err(system("list addresses, routes and rules"))
 }
 
-/// The same in one attempt; none if something changed meanwhile.
+/// The list of one attempt; `None` if something changed meanwhile.
 fn list_once<T>(
     asked: &[u8],
     take: &impl Fn(RouteNetlinkMessage) -> Option<T>,
@@ -169,7 +171,8 @@ fn list_once<T>(
             let buffer = NetlinkBuffer::new_checked(rest).map_err(io::Error::other)?;
             let length = (buffer.length() as usize).next_multiple_of(4).min(rest.len());
             whole &= buffer.flags() & NLM_F_DUMP_INTR == 0;
-            // A message that this library cannot read is of a kind that is not looked for.
+            // Messages that the library cannot parse are of other kinds than those that are
+            // listed.
             if let Ok(message) = NetlinkMessage::<RouteNetlinkMessage>::deserialize(rest) {
                 match message.payload {
                     NetlinkPayload::Done(_) => return Ok(whole.then_some(all)),
@@ -183,5 +186,5 @@ fn list_once<T>(
     }
 }
 
-/// Something changed while the list was made (linux/netlink.h).
+/// The list changed while it was read (linux/netlink.h).
 const NLM_F_DUMP_INTR: u16 = 0x10;

@@ -1,10 +1,10 @@
-//! The traffic observer: a packet socket that sees when machines of some networks use the Internet.
-//! Its filter passes at most the headers of a packet, and changes nothing.
+//! The traffic observer: a packet socket that shows when machines of some networks use the
+//! Internet. Its filter passes at most the headers of a packet.
 //!
-//! The observer sees packets of those machines to others if they request something: TCP with SYN
-//! or PSH, or any packet of 500 bytes. It sees large packets from others to those machines. It
-//! tells connections apart. It does not see acknowledgements, nor packets that such machines send
-//! to each other or to addresses of this host in the same networks.
+//! From those machines to others, the observer sees requests: TCP packets with SYN or PSH, and all
+//! packets of 500 bytes or more. Towards those machines it sees packets of 500 bytes or more. It
+//! tells connections apart. It does not see pure acknowledgements, packets between those machines,
+//! or packets to addresses of this host in the same networks.
 
 use crate::Error;
 use crate::filter::{Code, DROP, Header, OUTGOING, TCP, by_family, join, member, op, open, plain, when};
@@ -16,7 +16,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A packet of this length brings something or requests it (the first packet of QUIC has 1200 bytes).
+/// A packet of this length carries data or is a request. The first packet of QUIC has 1200 bytes.
 const LARGE_BYTES: u32 = 500;
 
 /// Buffer for packets that wait to be read. Packets beyond it are not seen.
@@ -25,36 +25,37 @@ const BUFFER_BYTES: usize = 256 * 1024;
 const SYN: u32 = 0x02;
 const PSH: u32 = 0x08;
 
-/// Packets of one report at most.
+/// Most packets of one report.
 const OBSERVATIONS: usize = 4096;
-/// Pause between two reports; nobody needs an observation earlier.
+/// Pause between two reports. No reader needs an observation earlier.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// What the filter passes of a packet: an IP header with all its options, and TCP's up to its flags.
+/// Bytes that the filter passes of a packet: an IP header with all options, and TCP's up to the
+/// flags.
 const HEADER_BYTES: usize = 60 + 14;
 const IPV6_HEADER: usize = 40;
 
-/// A packet of one of those machines.
+/// A packet of an observed machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Observation {
-    /// The same for all packets of a connection, in both directions.
+    /// A number for the connection, the same in both directions.
     pub connection: u64,
     /// What the packet does.
     pub what: What,
 }
 
-/// What a packet does for an observed machine. Bytes are those of the packet, with its IP header.
+/// What a packet does for an observed machine. Bytes count the packet with its IP header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum What {
     /// It requests a connection.
     Connects,
-    /// It requests something else, or sends bytes.
+    /// It sends bytes, or requests something.
     Sends(u64),
-    /// It brings bytes.
+    /// It carries bytes to the machine.
     Brings(u64),
 }
 
-/// Sees those machines at work.
+/// The observer; see the module.
 #[derive(Debug)]
 pub struct TrafficObserver {
     socket: Socket,
@@ -62,28 +63,28 @@ pub struct TrafficObserver {
 }
 
 impl TrafficObserver {
-    /// Looks out for machines of these networks, from now on.
+    /// Observes the machines of these networks from now on.
     ///
     /// # Errors
-    /// Rights (`CAP_NET_RAW`), or more networks than a filter of 4096 instructions holds, a
-    /// hundred at the least.
+    /// The right `CAP_NET_RAW` is missing, or the networks need more than the 4096 instructions of
+    /// a filter. A hundred networks always fit.
     pub fn new(networks: &[IpNet]) -> Result<TrafficObserver, Error> {
         let socket = open(&by_family(networks, of_family), BUFFER_BYTES)
             .map_err(|error| Error::System { what: "observe packets", error })?;
         Ok(TrafficObserver { socket, networks: networks.to_vec() })
     }
 
-    /// Calls `seen` with what was seen within a moment, at most a thousand times a second, in a thread of its
-    /// own that ends soon after this was dropped.
+    /// Calls `seen` with new observations, at most a thousand times a second. The calls come from
+    /// a thread that ends soon after the returned [`Watch`] is dropped.
     ///
     /// # Errors
-    /// There can be no more threads.
+    /// No thread can be started.
     pub fn watch(self, seen: impl Fn(&[Observation]) + Send + 'static) -> Result<Watch, Error> {
         Watch::begin("traffic", move |alive| {
             let mut observations = Vec::new();
             while alive() {
                 observations.clear();
-                // Also where a device has gone: there are others.
+                // A device that is gone gives an error as well. The others go on.
                 if self.add(&mut observations, RecvFlags::empty()) {
                     while observations.len() < OBSERVATIONS
                         && self.add(&mut observations, RecvFlags::DONTWAIT)
@@ -95,7 +96,7 @@ impl TrafficObserver {
         })
     }
 
-    /// Adds the next packet, if there is one.
+    /// Adds the next packet, if there is one. Returns whether a packet was read.
     fn add(&self, observations: &mut Vec<Observation>, flags: RecvFlags) -> bool {
         let mut header = [0; HEADER_BYTES];
         let received = recv(&self.socket, &mut header, flags);
@@ -107,12 +108,12 @@ impl TrafficObserver {
     }
 }
 
-/// What the headers of a packet say.
+/// The fields of a packet's headers.
 struct Packet {
     source: (IpAddr, u16),
     destination: (IpAddr, u16),
     bytes: u64,
-    /// TCP with SYN and without data that is to be read at once.
+    /// TCP with SYN and without PSH.
     connects: bool,
 }
 
@@ -128,7 +129,8 @@ impl Packet {
             let bytes = u64::from(short(4)?) + IPV6_HEADER as u64;
             (address(8)?, address(24)?, IPV6_HEADER, *header.get(6)?, bytes)
         };
-        // A fragment or another protocol has no ports, but something in their place.
+        // A fragment and other protocols have other bytes in place of the ports. They still tell
+        // connections apart.
         let ports = [short(transport).unwrap_or(0), short(transport + 2).unwrap_or(0)];
         let flags = header.get(transport + 13).copied().unwrap_or(0);
         let connects = u32::from(protocol) == TCP && u32::from(flags) & (SYN | PSH) == SYN;
@@ -150,14 +152,14 @@ impl Packet {
     }
 }
 
-/// An observer that works until this is dropped.
+/// An observer at work. It ends when this is dropped.
 #[derive(Debug)]
 pub struct Watch {
     _alive: Arc<()>,
 }
 
 impl Watch {
-    /// Does `work` in a thread of its own, which is to end when what it is given says no.
+    /// Runs `work` in a thread. `work` returns when its argument says that the watch is dropped.
     pub(crate) fn begin(
         name: &str,
         work: impl FnOnce(&dyn Fn() -> bool) + Send + 'static,
@@ -171,7 +173,7 @@ impl Watch {
     }
 }
 
-/// Packets of one family of addresses; returns in any case.
+/// Passes the packets of one family that the module describes, and drops all others.
 fn of_family(header: &Header, networks: &[IpNet]) -> Code {
     let to_them = between(networks, header.destination, header.source);
     let large = [vec![plain(op::LOAD_LENGTH, 0)], when(op::IF_AT_LEAST, LARGE_BYTES, to_them), vec![DROP]];
@@ -183,7 +185,7 @@ fn of_family(header: &Header, networks: &[IpNet]) -> Code {
     ])
 }
 
-/// Goes on with what asks for something, drops the rest.
+/// Continues with requests, and drops other packets.
 fn asks(header: &Header) -> Code {
     let mut flags =
         vec![plain(op::LOAD_BYTE, header.protocol), SockFilter::new(op::IF_EQUAL, 1, 0, TCP), DROP];
@@ -197,7 +199,7 @@ fn asks(header: &Header) -> Code {
     join([vec![plain(op::LOAD_LENGTH, 0), large], flags])
 }
 
-/// Passes the headers of packets of which one address is in the networks and the other is not.
+/// Passes packets with one address in the networks and the other one outside.
 fn between(networks: &[IpNet], inside: u32, outside: u32) -> Code {
     let mut code = member(networks, inside);
     code.extend([SockFilter::new(op::IF_EQUAL, 1, 0, 1), DROP]);

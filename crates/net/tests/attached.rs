@@ -4,7 +4,7 @@ use leeway_net::{Attached, Attachment, ip};
 use nix::sched::{CloneFlags, unshare};
 use std::time::{Duration, Instant};
 
-/// Waits until that address is so.
+/// Waits until the address has this owner.
 fn becomes(attached: &Attached, address: &str, what: Option<Attachment>) {
     let start = Instant::now();
     while attached.of(address.parse().unwrap()) != what {
@@ -33,7 +33,7 @@ fn what_is_added_later_belongs_to_the_host_from_then_on() {
     assert_eq!(of("9.1.1.6"), None);
     assert_eq!(of("2a00:1::6"), None);
 
-    // By DHCP, by privacy extensions, by PPPoE with the provider at the other end.
+    // As added by DHCP, by privacy extensions, and by PPPoE with the provider at the other end.
     ip("addr add 9.2.0.5/24 dev lan\naddr add 2a00:1::5/64 dev lan nodad\n\
         addr add 9.3.0.5 peer 9.3.0.9/32 dev lan\n")
     .unwrap();
@@ -50,8 +50,8 @@ fn what_is_added_later_belongs_to_the_host_from_then_on() {
         becomes(&attached, address, what);
     }
 
-    // A prefix of a router's advertisement in which this host has no address, one that was
-    // delegated to it, and a way by a router.
+    // A prefix of a router's advertisement in which this host has no address, a prefix that was
+    // delegated to this host, and a route by a router.
     ip(
         "route add 2a00:2::/64 dev lan\nroute add unreachable 2a00:3::/56\nroute add 9.4.0.0/16 via 9.1.0.1\n\
         route add default via 9.1.0.1\nroute add 2a00:4::/48 via 2a00:1::1\n",

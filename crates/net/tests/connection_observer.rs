@@ -1,4 +1,5 @@
-//! The observer on a loopback device, where both ends of a connection are this host's: needs root and `ip`.
+//! The connection observer on a loopback device, where both ends of a connection are this host's.
+//! Needs root and `ip`.
 
 mod common;
 
@@ -9,10 +10,11 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// A server sends `ANSWER` bytes after one of the client's, on a device with packets of 1500 bytes.
+/// A server sends `ANSWER` bytes after the client's first byte. The device has an MTU of 1500
+/// bytes.
 const ANSWER: usize = 20_000;
 
-/// What is seen of a connection to `server`, once all of its answer was.
+/// What is seen of a connection to `server`, when the whole answer has been seen.
 fn seen_of(server: &str, apart: &[&str]) -> Option<Vec<Segment>> {
     let apart: Vec<_> = apart.iter().map(|text| text.parse().unwrap()).collect();
     let seen = Arc::<Mutex<Vec<Segment>>>::default();

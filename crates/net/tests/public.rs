@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 const V4: &str = include_str!("registry/ipv4-2026-07-18.csv");
 const V6: &str = include_str!("registry/ipv6-2026-07-18.csv");
 
-/// Blocks that IANA calls globally reachable and that are refused all the same.
+/// Blocks that IANA calls globally reachable, and that [`special`] refuses.
 const REFUSED_BESIDES: [(&str, &str); 10] = [
     ("192.0.0.9/32", "anycast for hosts behind a translator, of no use to others"),
     ("192.0.0.10/32", "the same"),
@@ -62,7 +62,7 @@ fn every_block_that_is_not_globally_reachable_is_refused() {
     for (block, reachable) in &registry {
         let besides = REFUSED_BESIDES.iter().any(|(listed, _)| listed.parse() == Ok(*block));
         for end in ends(block) {
-            // ::ffff:0:0/96 is what it carries, and never on a wire.
+            // The kernel never sends ::ffff:0:0/96; it stands for the IPv4 address in it.
             if block.to_string() == "::ffff:0:0/96" {
                 assert_eq!(special(end), special(end.to_canonical()), "{end}");
             } else {

@@ -1,4 +1,5 @@
-//! The traffic observer on a loopback device, where every packet goes out and comes in: needs root and `ip`.
+//! The traffic observer on a loopback device, where every packet goes out and comes in. Needs root
+//! and `ip`.
 
 mod common;
 
@@ -9,7 +10,7 @@ use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// What is seen in all.
+/// Sums over all observations.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 struct Sum {
     connects: u64,
@@ -17,7 +18,7 @@ struct Sum {
     brought_bytes: u64,
 }
 
-/// Adds up what is seen of `10.1.0.1` and others.
+/// Sums the observations of the network of `10.1.0.1`.
 struct Seen {
     sum: Arc<Mutex<Sum>>,
     _watch: Watch,
@@ -45,8 +46,9 @@ impl Seen {
         *self.sum.lock().unwrap()
     }
 
-    /// What is seen of `act`, which returns when all that it sent has arrived. A packet of a size
-    /// that nothing else has comes after it: when that has been read, so has all that was before.
+    /// The observations of `act`, which returns when everything that it sent has arrived. A packet
+    /// of a size that nothing else has follows. When it has been read, all packets before it have
+    /// been read.
     fn by(&self, act: impl FnOnce()) -> Sum {
         let before = self.sum();
         act();
@@ -68,7 +70,7 @@ impl Seen {
     }
 }
 
-/// The packet that ends a look: longer than any that is looked at.
+/// Size of the packet that ends a measurement: larger than all others.
 const LAST_BYTES: usize = 1465;
 
 const NOTHING: Sum = Sum { connects: 0, requests: 0, brought_bytes: 0 };
@@ -79,10 +81,10 @@ fn brings(brought_bytes: u64) -> Sum {
     Sum { brought_bytes, ..NOTHING }
 }
 
-/// Sends a datagram, and waits until it has arrived: what a device takes in is counted then.
+/// Sends a datagram, and waits until it has arrived: a device counts what it receives then.
 fn send(from: &str, to: &str, bytes: usize) {
     let at = |text: &str, port| SocketAddr::new(text.parse().unwrap(), port);
-    // Else an error comes back, which is large as well.
+    // Without this socket an ICMP error comes back, which is large as well.
     let taken = UdpSocket::bind(at(to, 9)).unwrap();
     taken.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     let socket = UdpSocket::bind(at(from, 0)).unwrap();

@@ -5,7 +5,8 @@ use crate::{
 };
 use leeway_units::Time;
 
-/// Any of the disciplines. Drop-tail, the commonest, is held in place; the larger ones are boxed.
+/// Any of the disciplines. Drop-tail, the most common one, is stored in place, and the larger ones
+/// are boxed.
 #[derive(Debug, Clone)]
 pub enum AnyQueue<P> {
     /// [`DropTail`].
@@ -44,7 +45,8 @@ macro_rules! each {
     };
 }
 
-// Drop-tail is inlined into the link; the others stay out of line, so that their code does not crowd it out.
+// Drop-tail is inlined into the link. The other disciplines are not, because their code would slow
+// it down.
 impl<P: Packet> AnyQueue<P> {
     #[cold]
     #[inline(never)]

@@ -1,20 +1,22 @@
-//! Borrowing: classes with a guaranteed rate, a ceiling and a priority; what one leaves unused is lent to the
-//! others.
+//! Borrowing: classes with a guaranteed rate, a ceiling and a priority. What a class leaves unused
+//! is lent to the others.
 //!
-//! The idea of the hierarchical token bucket (M. Devera, HTB, 2002), with one level of classes under the
-//! link. Each time the link is free, the packet comes from
-//! 1. a class that is within its guaranteed rate, by priority; else
-//! 2. a class that is within its ceiling, by priority (it borrows);
+//! The idea of the hierarchical token bucket (M. Devera, HTB, 2002), with one level of classes
+//! under the link. When the link is free, the next packet comes from
+//! 1. a class within its guaranteed rate, by priority; otherwise
+//! 2. a class within its ceiling, by priority. This class borrows.
 //!
-//! classes of one priority share by deficit round robin in proportion to their guarantees. If no class that
-//! has packets is within its ceiling, the link waits until one is.
+//! Classes of the same priority share by deficit round robin, in proportion to their guarantees.
+//! If no class with packets is within its ceiling, the link waits until one is.
 //!
 //! # Scope and limitations
-//! No nested classes and no discipline inside a class but drop-tail; each class has a buffer of its own, of
-//! the size given. A class may send while its tokens are not negative, so it exceeds its rate by at most its
-//! burst and one packet. Guarantees whose sum exceeds the rate of the link cannot all hold: then the higher
-//! priority wins. A packet of a class that is not listed goes to the last one. A class with guarantee 0 only
-//! borrows.
+//! - No nested classes, and no discipline inside a class except drop-tail.
+//! - Each class has a buffer of its own, of the given size.
+//! - A class may send while its tokens are not negative. So it exceeds its rate by at most its
+//!   burst and one packet.
+//! - If the guarantees add up to more than the link's rate, higher priorities get theirs first.
+//! - A packet of a class that is not listed goes to the last class.
+//! - A class with guarantee 0 only borrows.
 
 use crate::fifo::{Fifo, Limit};
 use crate::spec::{BuildContext, Classes, Value};
@@ -22,14 +24,14 @@ use crate::{AnyQueue, Dequeued, Packet, Queue, Reason, Report};
 use leeway_units::{Bytes, Rate, Size, Time};
 use std::collections::BTreeMap;
 
-/// What one class gets, spelled `1Mbit/s..2Mbit/s@0`: guarantee, ceiling, priority.
+/// The share of one class, spelled `1Mbit/s..2Mbit/s@0`: guarantee, ceiling, priority.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ClassShare {
-    /// The rate that the class has in any case.
+    /// Rate that the class always has.
     pub guaranteed: Rate,
-    /// The rate that it never exceeds; nothing: the link's.
+    /// Rate that the class never exceeds; `None` for the link's rate.
     pub ceiling: Option<Rate>,
-    /// The order in which unused rate is lent; 0 comes first.
+    /// Order in which unused rate is lent. 0 comes first.
     pub priority: u8,
 }
 
@@ -91,11 +93,11 @@ impl BorrowingParams {
     }
 }
 
-/// A token bucket, kept as the time at which it will be full again.
+/// A token bucket, stored as the time at which it is full again.
 #[derive(Debug, Clone, Copy)]
 struct Bucket {
     rate: Rate,
-    /// How long an empty bucket takes to fill.
+    /// Time that an empty bucket takes to fill.
     depth: leeway_units::Duration,
     full: Time,
 }
@@ -105,7 +107,7 @@ impl Bucket {
         Bucket { rate, depth: rate.time_for(burst), full: Time::ZERO }
     }
 
-    /// From when on the tokens are not negative.
+    /// Time from which on the tokens are not negative.
     fn ready(&self) -> Time {
         if self.rate == Rate::ZERO { Time::NEVER } else { self.full - self.depth }
     }
@@ -126,7 +128,7 @@ struct Class<P> {
 }
 
 impl<P> Class<P> {
-    /// When the class may send, borrowing or not.
+    /// Time from which on the class may send, by its guarantee or by borrowing.
     fn ready(&self) -> Time {
         self.ceiling.map_or(Time::ZERO, |ceiling| ceiling.ready())
     }
@@ -135,13 +137,13 @@ impl<P> Class<P> {
 /// Classes that borrow from one another.
 #[derive(Debug, Clone)]
 pub struct Borrowing<P> {
-    /// In the order of their numbers.
+    /// The classes, in the order of their numbers.
     classes: Vec<Class<P>>,
-    /// Which class a packet's class number means.
+    /// The class numbers of packets, in the order of `classes`.
     numbers: Vec<u8>,
     all: Option<Bucket>,
     limit: Limit,
-    /// Whose turn it is next among equals.
+    /// Index of the class whose turn is next among equal priorities.
     turn: usize,
     packets: usize,
     bytes: u64,
@@ -149,7 +151,7 @@ pub struct Borrowing<P> {
 }
 
 impl<P: Packet> Borrowing<P> {
-    /// An empty queue. Without any class listed, there is one that may use the whole link.
+    /// An empty queue. Without listed classes there is one, which may use the whole link.
     pub fn new(params: &BorrowingParams, context: &BuildContext) -> Self {
         let mut shares: Vec<(u8, ClassShare)> =
             params.class.0.iter().map(|(n, share)| (*n, *share)).collect();
@@ -163,7 +165,7 @@ impl<P: Packet> Borrowing<P> {
             guarantee: Bucket::new(share.guaranteed, params.burst),
             ceiling: share.ceiling.map(|rate| Bucket::new(rate, params.burst)),
             priority: share.priority,
-            // At least one full packet, at most forty, a round.
+            // A class sends between one and forty full packets in a round.
             quantum: (1500.0 * share.guaranteed.bits_per_sec() as f64 / least as f64).clamp(1500.0, 60_000.0)
                 as i64,
             deficit: 0,
@@ -190,7 +192,7 @@ impl<P: Packet> Borrowing<P> {
         self.numbers.binary_search(&number).unwrap_or(self.classes.len() - 1)
     }
 
-    /// The next class by priority, then in turn, among those that have packets and are `eligible`.
+    /// The next class with packets that is `eligible`: by priority, then in turn.
     fn choose(&mut self, eligible: impl Fn(&Class<P>) -> bool) -> Option<usize> {
         let able = |class: &Class<P>| !class.fifo.is_empty() && eligible(class);
         let priority = self.classes.iter().filter(|class| able(class)).map(|class| class.priority).min()?;
@@ -243,7 +245,8 @@ impl<P: Packet> Queue<P> for Borrowing<P> {
         }
         let all = self.all.map_or(Time::ZERO, |all| all.ready());
         if all <= now {
-            // Within its guarantee a class is within its ceiling, which is no lower and has the same burst.
+            // A class within its guarantee is also within its ceiling, which is not lower and has
+            // the same burst.
             let guaranteed = |class: &Class<P>| class.guarantee.ready() <= now;
             if let Some(index) = self.choose(guaranteed).or_else(|| self.choose(|class| class.ready() <= now))
             {

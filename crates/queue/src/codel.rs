@@ -1,11 +1,14 @@
-//! CoDel: drops at the head of a queue whose delay has stood above a target for an interval (RFC 8289).
+//! CoDel: drops at the head of a queue after its delay was above a target for an interval (RFC
+//! 8289).
 //!
 //! # Scope and limitations
-//! `variant=2012` is the algorithm of the first publication (Nichols and Jacobson, Controlling Queue Delay,
-//! ACM Queue 2012), which waits longer before its first drop and remembers its last drop rate in another way.
-//! The square root is exact, not the Newton step of kernels. The largest packet so far stands for the MTU.
-//! With `ecn=true` a packet is marked and delivered where it would be dropped (RFC 8289, 3 leaves this to the
-//! implementation; this is what Linux does).
+//! - `variant=2012` is the algorithm of the first publication (Nichols and Jacobson, Controlling
+//!   Queue Delay, ACM Queue 2012). It waits longer before its first drop, and remembers its last
+//!   drop rate in another way.
+//! - The square root is exact, and not the Newton step of kernels.
+//! - The largest packet so far stands for the MTU.
+//! - With `ecn=true` a packet is marked and delivered instead of dropped, as in Linux. RFC 8289,
+//!   3, leaves this to the implementation.
 
 use crate::fifo::{Fifo, Limit};
 use crate::spec::BuildContext;
@@ -29,7 +32,8 @@ crate::params! {
         limit: Option<Size> = None, ..;
         /// The queuing delay that may stand.
         target: Duration = Duration::from_millis(5), Duration::from_micros(1)..=Duration::from_secs(100);
-        /// How long the delay may be above the target before the first drop: a worst-case round trip.
+        /// How long the delay may be above the target before the first drop: a worst-case round
+        /// trip.
         interval: Duration = Duration::from_millis(100), Duration::from_micros(1)..=Duration::from_secs(1000);
         /// Which publication.
         variant: CoDelVariant = CoDelVariant::Rfc8289, ..;
@@ -48,7 +52,7 @@ impl CoDelParams {
     }
 }
 
-/// The constants of the control law.
+/// Constants of the control law.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Law {
     pub target: Duration,
@@ -58,17 +62,17 @@ pub(crate) struct Law {
 }
 
 impl Law {
-    /// RFC 8289, 5.6: the next drop comes an interval over the square root of the drops so far later.
+    /// RFC 8289, 5.6: the next drop follows after interval / sqrt(number of drops).
     fn next_drop(&self, from: Time, count: u32) -> Time {
         let nanos = self.interval.nanos() as f64 / f64::from(count).sqrt();
         from + Duration::from_nanos(nanos.round() as u64)
     }
 }
 
-/// The state of the control law for one first-in-first-out queue.
+/// State of the control law for one queue.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Control {
-    /// When the delay will have been above the target for an interval.
+    /// Time at which the delay has been above the target for an interval.
     first_above: Option<Time>,
     drop_next: Time,
     count: u32,
@@ -82,7 +86,7 @@ impl Control {
         self.largest = self.largest.max(bytes);
     }
 
-    /// RFC 8289, 5.6: takes the first packet and says whether it may be dropped.
+    /// RFC 8289, 5.6: takes the first packet, and says whether it may be dropped.
     fn take<P: Packet>(&mut self, now: Time, law: &Law, fifo: &mut Fifo<P>) -> Option<(P, Time, bool)> {
         let Some((packet, enqueued)) = fifo.pop() else {
             self.first_above = None;
@@ -104,7 +108,7 @@ impl Control {
         Some((packet, enqueued, ok_to_drop))
     }
 
-    /// The packet to send now; drops and marks what the law says.
+    /// The packet to send now. Drops and marks packets by the control law.
     pub fn dequeue<P: Packet, R: Report<P>>(
         &mut self,
         now: Time,
@@ -120,7 +124,7 @@ impl Control {
             if !ok_to_drop {
                 self.dropping = false;
             }
-            // RFC 8289, 5.5: several drops may be due; each one only while the packet behind is late too.
+            // RFC 8289, 5.5: several drops may be due, but only while the next packet is late too.
             while self.dropping && now >= self.drop_next {
                 self.count = self.count.saturating_add(1);
                 if law.ecn && packet.ecn().is_capable() {
@@ -158,14 +162,15 @@ impl Control {
         Some((packet, enqueued))
     }
 
-    /// 2012: a queue that was not controlled a moment ago must stand for two intervals.
+    /// `variant=2012`: without a drop in the last interval, the delay has to be above the target
+    /// for two intervals.
     fn may_start(&self, now: Time, law: &Law) -> bool {
         let recent = now.since(self.drop_next) < law.interval;
         let long = self.first_above.is_some_and(|at| now.since(at) >= law.interval);
         law.variant == CoDelVariant::Rfc8289 || recent || long
     }
 
-    /// Begins to drop, at the rate that held the queue last time if that was a moment ago.
+    /// Starts to drop. The rate is the last one that controlled the queue, if that was recent.
     fn start(&mut self, now: Time, law: &Law) {
         self.dropping = true;
         let since = now.since(self.drop_next);
@@ -238,8 +243,8 @@ mod tests {
         CoDelParams { variant, ..CoDelParams::default() }.law()
     }
 
-    /// The count with which a control that made `count` drops, `last` of them before its last start, starts again
-    /// `since` milliseconds after its next drop was due.
+    /// The `count` with which a control starts again, `since` ms after its next drop was due. It
+    /// made `count` drops before, `last` of them before its last start.
     fn restart(variant: CoDelVariant, count: u32, last: u32, since: u64) -> u32 {
         let drop_next = Time::from_secs(10);
         let mut control = Control { count, last_count: last, drop_next, ..Control::default() };

@@ -1,9 +1,9 @@
-//! Drop-tail: first in, first out, and an arrival that does not fit is dropped.
+//! Drop-tail: first in, first out. An arrival that does not fit is dropped.
 //!
 //! # Scope and limitations
-//! The limit counts waiting packets or waiting bytes, never the packet in service. A limit in bytes drops
-//! whatever would exceed it, so a small packet may enter where a large one did not fit. A limit of no packets
-//! is taken as one.
+//! - The limit counts waiting packets or bytes, without the packet in service.
+//! - With a limit in bytes, a small packet may enter when a large one did not fit.
+//! - A limit of no packets counts as one packet.
 
 use crate::fifo::{Fifo, Limit};
 use crate::spec::BuildContext;
@@ -39,7 +39,7 @@ impl<P: Packet> DropTail<P> {
 }
 
 impl<P: Packet> DropTail<P> {
-    /// Whether nothing waits and `packet` fits, so that it would go in and, if the link is free, out again at
+    /// Whether nothing waits and `packet` fits. On a free link the packet would enter and leave at
     /// once.
     #[inline]
     pub fn passes(&self, packet: &P) -> bool {

@@ -1,12 +1,14 @@
-//! DRR: queues served in turn, each for as many bytes as its quantum.
+//! DRR: queues served in turn. Each may send its quantum of bytes in a round.
 //!
 //! M. Shreedhar, G. Varghese: Efficient Fair Queueing using Deficit Round Robin (SIGCOMM 1995).
 //!
 //! # Scope and limitations
-//! A queue is a traffic class (`by=class`) or a hashed flow (`by=flow`). A class may have its own quantum,
-//! which sets its share; a packet of a class beyond the last queue goes to the last one. The buffer is
-//! shared: where it is exceeded, the queue with most bytes gives up its last packet (the paper's buffer
-//! stealing). For flows that change their hash see `sfq`.
+//! - A queue is a traffic class (`by=class`) or a hashed flow (`by=flow`).
+//! - A class may have its own quantum, which sets its share. A packet of a class beyond the last
+//!   queue goes to the last one.
+//! - The buffer is shared. When it is exceeded, the queue with most bytes loses its last packet
+//!   (the paper's buffer stealing).
+//! - `sfq` has flows that change their hash.
 
 use crate::fifo::{Fifo, Limit};
 use crate::hash::bucket;
@@ -52,7 +54,7 @@ struct Share<P> {
     fifo: Fifo<P>,
     quantum: u64,
     deficit: u64,
-    /// Whether this visit has already brought its quantum.
+    /// Whether the queue has already received its quantum in this round.
     visited: bool,
 }
 
@@ -137,7 +139,7 @@ impl<P: Packet> Queue<P> for Drr<P> {
             }
             let fits = |(packet, _): &(P, Time)| u64::from(packet.bytes()) <= share.deficit;
             if !share.fifo.first().is_some_and(fits) {
-                // 1995, 3: what is left of the quantum is kept for the next round.
+                // 1995, 3: the rest of the quantum is kept for the next round.
                 share.visited = false;
                 self.turn.rotate_left(1);
                 continue;
@@ -147,7 +149,7 @@ impl<P: Packet> Queue<P> for Drr<P> {
             self.packets -= 1;
             self.bytes -= u64::from(packet.bytes());
             if share.fifo.is_empty() {
-                // An empty queue keeps nothing: it must not save up while it has nothing to send.
+                // An empty queue keeps no deficit, so that it saves nothing up.
                 (share.deficit, share.visited) = (0, false);
                 self.turn.pop_front();
             }

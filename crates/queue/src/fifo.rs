@@ -1,5 +1,5 @@
-//! First in, first out, with each packet's time of entry and a running count of bytes: the part that
-//! disciplines share.
+//! A first-in-first-out queue with each packet's time of entry and the sum of bytes. Disciplines
+//! are built on it.
 
 use crate::Packet;
 use leeway_units::{Size, Time};
@@ -32,7 +32,7 @@ impl<P: Packet> Fifo<P> {
         Some((packet, enqueued))
     }
 
-    /// Takes the youngest packet.
+    /// Takes the newest packet.
     pub fn pop_last(&mut self) -> Option<(P, Time)> {
         let (packet, enqueued) = self.ring.pop_back()?;
         self.bytes -= u64::from(packet.bytes());
@@ -61,7 +61,7 @@ impl<P: Packet> Fifo<P> {
     }
 }
 
-/// The most that a buffer holds.
+/// The capacity of a buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Limit {
     packets: usize,
@@ -69,8 +69,8 @@ pub(crate) struct Limit {
 }
 
 impl Limit {
-    /// The limit that `size` sets. A buffer in packets holds at least one. A size against the bandwidth-delay
-    /// product must have been resolved before and limits nothing here.
+    /// The limit for `size`. A limit in packets is at least one packet. A size in bandwidth-delay
+    /// products has to be resolved before, and sets no limit here.
     pub fn new(size: Size) -> Self {
         const NONE: Limit = Limit { packets: usize::MAX, bytes: u64::MAX };
         match size {
@@ -80,13 +80,13 @@ impl Limit {
         }
     }
 
-    /// Whether `packets` and `bytes` together exceed the limit.
+    /// Whether `packets` and `bytes` exceed the limit.
     #[inline]
     pub fn exceeded_by(self, packets: usize, bytes: u64) -> bool {
         packets > self.packets || bytes > self.bytes
     }
 
-    /// Whether a packet of `more` bytes does not fit beside what waits in `packets` and `bytes`.
+    /// Whether a packet of `more` bytes does not fit beside `packets` and `bytes`.
     #[inline]
     pub fn is_full(self, packets: usize, bytes: u64, more: u32) -> bool {
         self.exceeded_by(packets + 1, bytes + u64::from(more))

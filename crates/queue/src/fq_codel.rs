@@ -1,10 +1,13 @@
-//! FQ-CoDel: flows hashed to queues, served by deficit round robin with new flows first, CoDel in each (RFC 8290).
+//! FQ-CoDel (RFC 8290): flows are hashed to queues. Deficit round robin serves new flows first,
+//! and each queue has its own CoDel.
 //!
 //! # Scope and limitations
-//! Each queue is its own CoDel with its own backlog (Linux compares the backlog of all queues with one MTU).
-//! The hash is not that of Linux. Where the buffer is exceeded, the queue with most bytes loses packets from
-//! its head: half of its backlog, at most `batch` packets (RFC 8290, 4.1). The buffer of the link, where it
-//! has one, replaces the 10240 packets.
+//! - Each CoDel compares the backlog of its own queue with one MTU. Linux compares the backlog of
+//!   all queues.
+//! - The hash is not that of Linux.
+//! - When the buffer is exceeded, the queue with most bytes loses packets from its head: half of
+//!   its backlog, at most `batch` packets (RFC 8290, 4.1).
+//! - The buffer of the link, if it has one, replaces the limit of 10240 packets.
 
 use crate::codel::{CoDelParams, CoDelVariant, Control, Law};
 use crate::fifo::{Fifo, Limit};
@@ -21,7 +24,8 @@ crate::params! {
         limit: Option<Size> = None, ..;
         /// The queuing delay that may stand.
         target: Duration = Duration::from_millis(5), Duration::from_micros(1)..=Duration::from_secs(100);
-        /// How long the delay may be above the target before the first drop: a worst-case round trip.
+        /// How long the delay may be above the target before the first drop: a worst-case round
+        /// trip.
         interval: Duration = Duration::from_millis(100), Duration::from_micros(1)..=Duration::from_secs(1000);
         /// Bytes that a queue may send a round.
         quantum: Bytes = Bytes::new(1514), Bytes::new(64)..=Bytes::new(1 << 20);
@@ -45,7 +49,7 @@ struct Flow<P> {
     fifo: Fifo<P>,
     control: Control,
     deficit: i64,
-    /// Whether the flow is in one of the lists.
+    /// Whether the flow is in the list of new flows or of old flows.
     listed: bool,
 }
 
@@ -93,7 +97,7 @@ impl<P: Packet> FqCoDel<P> {
         }
     }
 
-    /// RFC 8290, 4.1: makes room at the head of the queue with most bytes.
+    /// RFC 8290, 4.1: drops packets at the head of the queue with most bytes.
     fn drop_from_fattest<R: Report<P>>(&mut self, now: Time, arrival: usize, report: &mut R) {
         let mut fattest = arrival;
         for &id in self.new.iter().chain(&self.old) {
@@ -157,7 +161,8 @@ impl<P: Packet> Queue<P> for FqCoDel<P> {
                     list.push_front(id);
                     return Dequeued::Packet { packet, enqueued };
                 }
-                // A new queue that is empty has its turn among the old ones, lest a sparse flow be always new.
+                // A new queue that is empty becomes an old one. Otherwise a sparse flow would
+                // always be new.
                 None if is_new => self.old.push_back(id),
                 None => flow.listed = false,
             }

@@ -1,9 +1,9 @@
-//! Flows to buckets.
+//! Hashes of flows.
 
-/// The bucket of `flow` among `buckets`, another for another `salt`.
+/// The bucket of `flow` among `buckets`. Another `salt` gives another bucket.
 #[inline]
 pub(crate) fn bucket(flow: u32, salt: u64, buckets: usize) -> usize {
-    // The finaliser of MurmurHash3: every bit of the flow and of the salt moves every bit of the result.
+    // The finaliser of MurmurHash3. Each bit of flow and salt changes all bits of the result.
     let mut h = u64::from(flow) ^ salt;
     h = (h ^ (h >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
     h = (h ^ (h >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);

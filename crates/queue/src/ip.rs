@@ -1,6 +1,6 @@
-//! What queues ask of an IP packet: its flow, its ECN field, its code point.
+//! Fields of an IP packet that queues use: flow, ECN field, code point.
 //!
-//! Every function takes any bytes; what is not IP has flow 0, no ECN and code point 0.
+//! The functions take any bytes. Bytes that are not IP have flow 0, no ECN and code point 0.
 
 use crate::Ecn;
 
@@ -9,7 +9,7 @@ pub fn version(packet: &[u8]) -> u8 {
     packet.first().map_or(0, |first| first >> 4)
 }
 
-/// The former type-of-service byte: code point and ECN field.
+/// The traffic class (in IPv4 the former type of service): code point and ECN field.
 pub fn traffic_class(packet: &[u8]) -> u8 {
     match (version(packet), packet) {
         (4, [_, tos, ..]) => *tos,
@@ -28,7 +28,7 @@ pub fn ecn(packet: &[u8]) -> Ecn {
     }
 }
 
-/// Marks the packet as having met congestion; the header's checksum stays right.
+/// Sets the mark CE (RFC 3168), and updates the header checksum.
 pub fn set_ce(packet: &mut [u8]) {
     match version(packet) {
         4 if packet.len() >= 20 => {
@@ -43,13 +43,15 @@ pub fn set_ce(packet: &mut [u8]) {
     }
 }
 
-/// A hash of addresses, protocol and ports; without the ports for fragments, of which only the first has them.
+/// A hash of addresses, protocol and ports. Fragments are hashed without ports, because only the
+/// first one has them.
 pub fn flow(packet: &[u8]) -> u32 {
     let (addresses, protocol, ports) = match version(packet) {
         4 if packet.len() >= 20 => {
             let header = usize::from(packet[0] & 0xf) * 4;
             let fragment = u16::from_be_bytes([packet[6], packet[7]]) & 0x3fff != 0;
-            // A header shorter than its addresses has no ports behind it, but fields that change on the way.
+            // Behind a header that is too short there are no ports, but fields that differ between
+            // packets.
             let ports = if fragment || header < 20 { None } else { packet.get(header..header + 4) };
             (&packet[12..20], packet[9], ports)
         }
@@ -62,7 +64,7 @@ pub fn flow(packet: &[u8]) -> u32 {
     bytes.fold(0x811c_9dc5, |hash: u32, &byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
-/// The Internet checksum `sum` after a word of what it covers has changed (RFC 1624, eq. 3).
+/// The Internet checksum `sum` after a change of one word (RFC 1624, equation 3).
 fn updated(sum: u16, before: u16, after: u16) -> u16 {
     let total = u32::from(!sum) + u32::from(!before) + u32::from(after);
     let folded = (total & 0xffff) + (total >> 16);

@@ -1,8 +1,9 @@
 //! Queue disciplines and shapers.
 //!
-//! A discipline is a [`Queue`]: packets go in with the time of their arrival and come out when a link asks
-//! for the next one. Nothing here reads a clock or a random device: time is an argument and chance comes from
-//! a seed. Every drop and mark is told to a [`Report`] with its [`Reason`].
+//! A discipline is a [`Queue`]. Packets enter with the time of their arrival, and leave when a
+//! link asks for the next one. A discipline reads no clock and no random device: the caller passes
+//! the time, and chance comes from a seed. A [`Report`] hears of each drop and mark with its
+//! [`Reason`].
 
 mod any;
 mod borrowing;

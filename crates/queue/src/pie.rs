@@ -1,12 +1,16 @@
-//! PIE: drops arrivals at random with a probability that a proportional-integral controller sets (RFC 8033).
+//! PIE: drops arrivals at random. A proportional-integral controller sets the probability (RFC
+//! 8033).
 //!
 //! # Scope and limitations
-//! The delay is the sojourn time of the last packet that left (RFC 8033, 4.3 allows it, and it needs no
-//! minimum backlog) or, with `delay=rate`, the backlog over an estimate of the departure rate (5.2). Updates
-//! are played at multiples of the update period. Not here: switching the controller off below a third of the
-//! buffer (5.3), overload control by delay, and the DOCSIS flavour. `variant=early` is the algorithm of Pan
-//! et al. (HPSR 2013) and the first draft: coarser auto-tuning, no de-randomisation, no cap of the steps, its
-//! own constants, the departure rate.
+//! - The delay is the sojourn time of the last packet that left. RFC 8033, 4.3, allows this, and
+//!   it needs no minimum backlog. With `delay=rate` the delay is the backlog over an estimate of
+//!   the departure rate (5.2).
+//! - Updates happen at multiples of the update period.
+//! - Not included: switching the controller off below a third of the buffer (5.3), overload
+//!   control by delay, and the DOCSIS variant.
+//! - `variant=early` is the algorithm of Pan et al. (HPSR 2013) and of the first draft. It has a
+//!   coarser auto-tuning, no de-randomisation, no limit of steps, its own constants, and the delay
+//!   by departure rate.
 
 use crate::chance::Chance;
 use crate::fifo::{Fifo, Limit};
@@ -53,7 +57,8 @@ crate::params! {
         beta: f64 = 1.25, 0.0..=1000.0;
         /// How the delay is learnt; auto: timestamp (early: rate).
         delay: Option<PieDelay> = None, ..;
-        /// The backlog with which a measurement of the departure rate starts; auto: 16 KiB (early: 10 kB).
+        /// The backlog with which a measurement of the departure rate starts; auto: 16 KiB (early:
+        /// 10 kB).
         threshold: Option<Bytes> = None, Bytes::new(1)..=Bytes::new(1 << 30);
         /// Whether to mark packets that can be marked instead of dropping them.
         ecn: bool = false, ..;
@@ -68,14 +73,14 @@ impl PieParams {
     }
 }
 
-/// RFC 8033, 4.1: the mean packet of the rule that two packets may always wait.
+/// RFC 8033, 4.1: the mean packet size in bytes, for the rule that two packets may always wait.
 const MEAN_PACKET: u64 = 1024;
 
-/// The departure rate, measured over stretches with a backlog (RFC 8033, 5.2).
+/// The departure rate, measured while there is a backlog (RFC 8033, 5.2).
 #[derive(Debug, Clone)]
 struct DepartureRate {
     threshold: u64,
-    /// Start of the measurement and bytes since.
+    /// Start of the measurement, and the bytes since then.
     cycle: Option<(Time, u64)>,
     bytes_per_sec: f64,
 }
@@ -92,7 +97,7 @@ impl DepartureRate {
             return;
         }
         let rate = *sent as f64 / span;
-        // RFC 8033, 5.2: an average of weight one half.
+        // RFC 8033, 5.2: an average with weight 1/2.
         self.bytes_per_sec =
             if self.bytes_per_sec == 0.0 { rate } else { 0.5 * self.bytes_per_sec + 0.5 * rate };
         self.cycle = (backlog >= self.threshold).then_some((now, 0));
@@ -111,7 +116,7 @@ pub struct Pie<P> {
     chance: Chance,
     variant: PieVariant,
     method: PieDelay,
-    /// Seconds.
+    /// Reference delay, in seconds.
     target: f64,
     update: Duration,
     max_burst: Duration,
@@ -119,7 +124,7 @@ pub struct Pie<P> {
     beta: f64,
     ecn_max: Option<f64>,
     rate: DepartureRate,
-    /// The sojourn of the last departure in seconds; zero when it left the queue empty.
+    /// Sojourn time of the last departure, in seconds; 0 if it left the queue empty.
     sojourn: f64,
     delay_old: f64,
     probability: f64,
@@ -164,12 +169,12 @@ impl<P: Packet> Pie<P> {
         self.probability
     }
 
-    /// What is left of the burst that passes without drops.
+    /// Rest of the burst that passes without drops.
     pub fn burst(&self) -> Duration {
         self.burst
     }
 
-    /// The estimate of the queuing delay, in seconds.
+    /// The estimated queuing delay, in seconds.
     pub fn delay(&self) -> f64 {
         match self.method {
             PieDelay::Timestamp => self.sojourn,
@@ -177,14 +182,14 @@ impl<P: Packet> Pie<P> {
         }
     }
 
-    /// Plays the updates up to and including `now`.
+    /// Runs the updates up to and including `now`.
     fn play(&mut self, now: Time) {
         while self.next_update <= now {
             let before = (self.probability, self.delay_old, self.burst);
             self.step();
             self.next_update += self.update;
             if before == (self.probability, self.delay_old, self.burst) {
-                // Nothing changes any more until a packet comes or goes.
+                // The state stays the same until a packet arrives or leaves.
                 let steps = now.since(self.next_update).nanos() / self.update.nanos();
                 self.next_update += self.update * steps;
                 if self.next_update <= now {
@@ -199,18 +204,18 @@ impl<P: Packet> Pie<P> {
         let delay = self.delay();
         let mut p = self.alpha * (delay - self.target) + self.beta * (delay - self.delay_old);
         p /= auto_tuning(self.variant, self.probability);
-        // RFC 8033, 5.5: never more than 2 % at a time once the probability is large.
+        // RFC 8033, 5.5: at a probability of 0.1 or more, it rises by at most 0.02 in an update.
         if self.variant == PieVariant::Rfc8033 && self.probability >= 0.1 {
             p = p.min(0.02);
         }
         self.probability += p;
-        // RFC 8033, 4.2: exponential decay when the congestion is gone.
+        // RFC 8033, 4.2: exponential decay after congestion has ended.
         if delay == 0.0 && self.delay_old == 0.0 {
             self.probability *= 0.98;
         }
         self.probability = self.probability.clamp(0.0, 1.0);
 
-        // RFC 8033, 4.4: the allowance runs down, and is restored when there is no congestion.
+        // RFC 8033, 4.4: the burst allowance decreases, and is restored without congestion.
         self.burst -= self.update;
         let calm = delay < self.target / 2.0 && self.delay_old < self.target / 2.0;
         if self.probability == 0.0 && calm {
@@ -219,7 +224,7 @@ impl<P: Packet> Pie<P> {
         self.delay_old = delay;
     }
 
-    /// Whether chance takes this arrival (RFC 8033, 4.1 and 5.4).
+    /// Whether this arrival is dropped or marked at random (RFC 8033, 4.1 and 5.4).
     fn is_taken(&mut self) -> bool {
         if !self.burst.is_zero() {
             return false;
@@ -232,7 +237,7 @@ impl<P: Packet> Pie<P> {
         if self.variant == PieVariant::Early {
             return self.chance.uniform() < self.probability;
         }
-        // RFC 8033, 5.4: neither two drops in a row by bad luck nor none for long.
+        // RFC 8033, 5.4: de-randomisation, so that drops are neither close together nor far apart.
         if self.probability == 0.0 {
             self.accumulated = 0.0;
         }
@@ -246,7 +251,7 @@ impl<P: Packet> Pie<P> {
     }
 }
 
-/// By how much a step is divided while the probability is small (RFC 8033, 4.2, table; HPSR 2013, III-C).
+/// Divisor of a step while the probability is small (RFC 8033, 4.2, table; HPSR 2013, III-C).
 pub(crate) fn auto_tuning(variant: PieVariant, probability: f64) -> f64 {
     const RFC_8033: [(f64, f64); 6] =
         [(1e-6, 2048.0), (1e-5, 512.0), (1e-4, 128.0), (1e-3, 32.0), (1e-2, 8.0), (1e-1, 2.0)];
@@ -357,18 +362,18 @@ mod tests {
             assert_eq!(pie.delay_old, delay);
             pie.probability
         };
-        // alpha (delay - 15 ms) + beta (delay - old), over 2 between 1 % and 10 %.
+        // alpha (delay - 15 ms) + beta (delay - old), divided by 2 between 1 % and 10 %.
         let expected = 0.05 + (0.125 * (0.035 - 0.015) + 1.25 * (0.035 - 0.030)) / 2.0;
         assert!(close(step("pie", 0.05, 0.035, 0.030), expected));
         let expected = 0.3 + (0.125 * (0.010 - 0.015) + 1.25 * (0.010 - 0.012));
         assert!(close(step("pie", 0.3, 0.010, 0.012), expected));
         let expected = 0.05 + (1.0 * (0.035 - 0.020) + 2.0 * (0.035 - 0.030)) / 2.0;
         assert!(close(step("pie:alpha=1,beta=2,target=20ms", 0.05, 0.035, 0.030), expected));
-        // Never more than 2 % at once from 10 % on; the early one knows no such cap.
+        // From 10 % on a step is at most 2 %. The early variant has no such limit.
         assert!(close(step("pie", 0.2, 0.5, 0.1), 0.22));
         assert!(close(step("pie", 0.0999, 0.1, 0.0), 0.0999 + (0.125 * 0.085 + 1.25 * 0.1) / 2.0));
         assert!(step("pie:variant=early,delay=timestamp", 0.2, 0.3, 0.1) > 0.4);
-        // Decay when there is no delay, and the bounds.
+        // Decay without delay, and the bounds.
         assert!(close(step("pie", 0.3, 0.0, 0.0), (0.3 - 0.125 * 0.015) * 0.98));
         assert_eq!(step("pie", 0.0001, 0.0, 0.2), 0.0);
         assert_eq!(step("pie:beta=100", 0.995, 0.5, 0.0), 1.0);
@@ -401,7 +406,7 @@ mod tests {
         }
         pie.step();
         assert_eq!(pie.burst, Duration::ZERO);
-        // Restored only when the probability is zero and two delays in a row are below half the reference.
+        // Restored only with probability 0 and two delays in a row below half the reference.
         (pie.probability, pie.sojourn, pie.delay_old) = (0.0, 0.0074, 0.0076);
         pie.step();
         assert_eq!(pie.burst, Duration::ZERO);
@@ -418,7 +423,7 @@ mod tests {
             (0..3).for_each(|_| pie.fifo.push(Pkt, Time::ZERO));
             (0..100).filter(|_| pie.is_taken()).count()
         };
-        // RFC 8033, 5.4: no drop below 0.85, a drop in any case from 8.5 on.
+        // RFC 8033, 5.4: no drop below 0.85, and always a drop from 8.5 on.
         assert_eq!(taken("pie", 0.0084, 0.0), 0);
         assert_eq!(taken("pie", 1e-9, 8.5), 1);
         assert_eq!(taken("pie", 1e-9, 8.4), 0);
@@ -447,15 +452,15 @@ mod tests {
     #[test]
     fn the_departure_rate_is_measured_over_a_backlog() {
         let mut rate = DepartureRate { threshold: 5000, cycle: None, bytes_per_sec: 0.0 };
-        // Below the threshold nothing is measured.
+        // Below the threshold there is no measurement.
         rate.left(Time::from_millis(1), 1000, 4999);
         assert!(rate.cycle.is_none() && rate.delay(4999) == 0.0);
-        // 1000 bytes a millisecond: the cycle starts with this departure and ends four milliseconds later.
+        // 1000 bytes per ms: the cycle starts with this departure and ends 4 ms later.
         for n in 2..=6 {
             rate.left(Time::from_millis(n), 1000, 6000);
         }
         assert!(close(rate.bytes_per_sec, 5000.0 / 0.004));
-        // Half as fast: the average moves half the way.
+        // At half the rate the average moves half of the distance.
         for n in 0..=4 {
             rate.left(Time::from_millis(6 + 2 * (n + 1)), 1000, 6000);
         }

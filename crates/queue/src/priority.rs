@@ -1,10 +1,10 @@
-//! Strict priority: the most important class that has a packet is served.
+//! Strict priority: the most important class with packets is served.
 //!
 //! # Scope and limitations
-//! Class 0 comes first; a packet of a class beyond the last band goes to the last one. Lower classes starve
-//! as long as higher ones keep the link busy: that is what strict priority means; `borrowing` guarantees
-//! rates. The buffer is shared; with `pushout=true` an arrival takes the place of the last packet of the
-//! least important class that is less important than its own, with `pushout=false` it is dropped.
+//! - Class 0 comes first. A packet of a class beyond the last band goes to the last one.
+//! - Lower classes starve while higher ones keep the link busy. `borrowing` guarantees rates.
+//! - The buffer is shared. With `pushout=true` an arrival replaces the last packet of the least
+//!   important class below its own. With `pushout=false` the arrival is dropped.
 
 use crate::fifo::{Fifo, Limit};
 use crate::spec::BuildContext;
@@ -18,7 +18,8 @@ crate::params! {
         limit: Option<Size> = None, ..;
         /// Bands.
         bands: u32 = 3, 1..=256;
-        /// Whether an important arrival takes the place of a less important packet in a full buffer.
+        /// Whether an important arrival takes the place of a less important packet in a full
+        /// buffer.
         pushout: bool = true, ..;
     }
 }
@@ -55,7 +56,8 @@ impl<P: Packet> Priority<P> {
 impl<P: Packet> Queue<P> for Priority<P> {
     fn enqueue<R: Report<P>>(&mut self, now: Time, packet: P, report: &mut R) {
         let band = usize::from(packet.class()).min(self.bands.len() - 1);
-        // Would the packet fit if everything less important went? If not, nothing is pushed out for it.
+        // If the packet would not fit even without less important packets, none of them is
+        // dropped.
         let lesser = &self.bands[if self.pushout { band + 1 } else { self.bands.len() }..];
         let packets = self.packets - lesser.iter().map(Fifo::len).sum::<usize>();
         let bytes = self.bytes - lesser.iter().map(Fifo::bytes).sum::<u64>();

@@ -3,35 +3,39 @@
 use crate::{Packet, Report};
 use leeway_units::Time;
 
-/// What a queue answers when the link is free.
+/// The answer of a queue when the link is free.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Dequeued<P> {
     /// The packet to send now.
     Packet {
         /// The packet, which has left the queue.
         packet: P,
-        /// When it entered.
+        /// Time at which the packet entered.
         enqueued: Time,
     },
-    /// Packets wait, but none may leave before this instant, which is later than now; an arrival can change that.
+    /// Packets wait, but none may leave before this time, which is after now. An arrival can
+    /// change it.
     NotBefore(Time),
-    /// Nothing waits.
+    /// The queue is empty.
     Empty,
 }
 
-/// A queue discipline: decides which packets wait, which go next and which are dropped or marked.
+/// A queue discipline: decides which packets wait, which goes next, and which are dropped or
+/// marked.
 ///
-/// A discipline reads no clock. The caller gives the time of each call; times never go back. A link asks for
-/// the next packet exactly when it becomes free, also of an empty queue: some disciplines take the start of
-/// an idle period from the first [`Dequeued::Empty`]. The packet in service is not in the queue.
+/// A discipline reads no clock. The caller passes the time of each call, which never decreases. A
+/// link asks for the next packet exactly when it becomes free, also if the queue is empty. Some
+/// disciplines take the first [`Dequeued::Empty`] as the start of an idle period. The packet in
+/// service is not in the queue.
 pub trait Queue<P: Packet> {
-    /// A packet arrives: it is kept, or dropped (it or another) with a report.
+    /// A packet arrives. It is kept, or it or another packet is dropped with a report.
     fn enqueue<R: Report<P>>(&mut self, now: Time, packet: P, report: &mut R);
 
-    /// The link is free: the packet to send, chosen now.
+    /// The link is free. Returns the packet to send.
     fn dequeue<R: Report<P>>(&mut self, now: Time, report: &mut R) -> Dequeued<P>;
 
-    /// When a packet that is held back now may leave at the earliest; nothing if none is held back.
+    /// Earliest time at which a packet that is held back may leave; `None` if no packet is held
+    /// back.
     fn deadline(&self) -> Option<Time> {
         None
     }

@@ -1,15 +1,16 @@
-//! RED: drops at random, more as the average queue grows.
+//! RED: drops at random, with a probability that grows with the average queue.
 //!
-//! S. Floyd, V. Jacobson: Random Early Detection Gateways for Congestion Avoidance (IEEE/ACM ToN 1993; "1993"
-//! below), with the later gentle ramp and the automatic setting of ns-2.
+//! S. Floyd, V. Jacobson: Random Early Detection Gateways for Congestion Avoidance (IEEE/ACM ToN
+//! 1993; "1993" below), with the later gentle ramp and the automatic setting of ns-2.
 //!
 //! # Scope and limitations
-//! The average, its idle compensation, the count between drops and the wait after a drop follow ns-2's RED,
-//! whose results the papers report. Not here: Adaptive RED, which moves `max_p`; ns-2's scaling of a buffer
-//! in packets by the mean packet size (the buffer is what the link says); a random victim for forced drops
-//! (the arrival is dropped). With `ecn=true` a packet is marked where it would be dropped at random, but
-//! still dropped where the average is above the upper threshold (as with ns-2's `use_mark_p_`). The rate for
-//! idle compensation is that of building time.
+//! - The average, its idle compensation, the count between drops and the wait after a drop are
+//!   those of ns-2's RED, because the papers report its results.
+//! - Not included: Adaptive RED, which moves `max_p`; ns-2's scaling of a buffer in packets by the
+//!   mean packet size; a random victim of forced drops (here the arrival is dropped).
+//! - With `ecn=true` a packet is marked instead of dropped at random. It is still dropped at an
+//!   average above the upper threshold, as with ns-2's `use_mark_p_`.
+//! - The rate for idle compensation is the link's rate at the start.
 
 use crate::chance::Chance;
 use crate::fifo::{Fifo, Limit};
@@ -73,14 +74,16 @@ crate::params! {
     pub struct RedParams: "red", "Random early detection: drops at random as the average queue grows", "Floyd and Jacobson 1993; ns-2" {
         /// The buffer; auto: that of the link.
         limit: Option<Size> = None, ..;
-        /// The average below which nothing is dropped; auto: a third of max, or ns-2's setting where max is
-        /// auto too.
+        /// The average below which nothing is dropped; auto: a third of max, or ns-2's setting
+        /// where max is auto too.
         min: Option<Threshold> = None, ..;
-        /// The average at which the drop probability reaches max_p; auto: three times min, or ns-2's setting.
+        /// The average at which the drop probability reaches max_p; auto: three times min, or
+        /// ns-2's setting.
         max: Option<Threshold> = None, ..;
         /// The drop probability at the upper threshold.
         max_p: f64 = 0.1, 0.0..=1.0;
-        /// The weight of a new sample in the average; auto: ns-2's, a time constant of ten round trips.
+        /// The weight of a new sample in the average; auto: ns-2's, a time constant of ten round
+        /// trips.
         weight: Option<f64> = None, 0.0..=1.0;
         /// The queuing delay that ns-2's setting aims at.
         target: Duration = Duration::from_millis(5), Duration::from_micros(1)..=Duration::from_secs(100);
@@ -88,7 +91,8 @@ crate::params! {
         gentle: bool = true, ..;
         /// Whether two random drops are never closer than 1/p packets.
         wait: bool = true, ..;
-        /// What is counted; auto: bytes for ns-2's setting and for thresholds in bytes, else packets.
+        /// What is counted; auto: bytes for ns-2's setting and for thresholds in bytes, else
+        /// packets.
         unit: Option<Unit> = None, ..;
         /// The mean packet in bytes; auto: 500 for ns-2's setting, else that of the link.
         mean: Option<u32> = None, 1..=65_535;
@@ -103,7 +107,7 @@ impl RedParams {
     }
 }
 
-/// RED's numbers in the unit that is counted.
+/// RED's parameters, in the unit that is counted.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RedSetting {
     /// The lower threshold.
@@ -114,14 +118,14 @@ pub struct RedSetting {
     pub weight: f64,
     /// What is counted.
     pub unit: Unit,
-    /// The mean packet in bytes.
+    /// Mean packet size, in bytes.
     pub mean: f64,
-    /// How many mean packets the link sends per second.
+    /// Mean packets that the link sends per second.
     pub packets_per_sec: f64,
 }
 
 impl RedSetting {
-    /// Resolves what is left to `auto`.
+    /// Resolves the parameters that are `auto`.
     pub fn new(params: &RedParams, context: &BuildContext) -> Self {
         let automatic = params.min.is_none() && params.max.is_none();
         let limit = params.limit.unwrap_or(context.capacity);
@@ -132,7 +136,7 @@ impl RedSetting {
         };
         let bytes = automatic || in_bytes(&params.min) || in_bytes(&params.max);
         let unit = params.unit.unwrap_or(if bytes { Unit::Bytes } else { Unit::Packets });
-        // ns-2 counts on packets of 500 bytes whatever the traffic.
+        // ns-2 assumes packets of 500 bytes, whatever the traffic.
         let mean = f64::from(params.mean.unwrap_or(if automatic { 500 } else { context.mean_packet.max(1) }));
         let packets_per_sec = (context.rate.bits_per_sec() as f64 / (8.0 * mean)).max(1e-3);
 
@@ -148,7 +152,7 @@ impl RedSetting {
             },
         };
         let (min, max) = match (params.min.map(resolve), params.max.map(resolve)) {
-            // ns-2: half the target delay's worth of packets, but at least five.
+            // ns-2: the packets of half the target delay, at least five.
             (None, None) => {
                 let min = scaled((params.target.secs_f64() * packets_per_sec / 2.0).max(5.0));
                 (min, 3.0 * min)
@@ -158,7 +162,8 @@ impl RedSetting {
             (Some(min), Some(max)) => (min, max.max(min)),
         };
         let weight = params.weight.unwrap_or_else(|| {
-            // ns-2 (q_weight_ = -1): ten round trips, each taken as three times the link's delay, at least 100 ms.
+            // ns-2 (q_weight_ = -1): ten round trips. A round trip counts as three times the
+            // link's delay, and at least 100 ms.
             let round_trip = (3.0 * (context.delay.secs_f64() + 1.0 / packets_per_sec)).max(0.1);
             1.0 - (-1.0 / (10.0 * round_trip * packets_per_sec)).exp()
         });
@@ -178,12 +183,12 @@ pub struct Red<P> {
     ecn: bool,
     chance: Chance,
     average: f64,
-    /// Packets and bytes since the last drop while the average is above the lower threshold.
+    /// Packets and bytes since the last drop, while the average is above the lower threshold.
     count: f64,
     count_bytes: f64,
-    /// Whether the average was above the lower threshold at the arrival before.
+    /// Whether the average was above the lower threshold at the last arrival.
     above: bool,
-    /// When the link asked in vain.
+    /// Time at which the link found the queue empty.
     idle_since: Option<Time>,
 }
 
@@ -207,12 +212,12 @@ impl<P: Packet> Red<P> {
         }
     }
 
-    /// The average queue in the unit that is counted.
+    /// The average queue, in the unit that is counted.
     pub fn average(&self) -> f64 {
         self.average
     }
 
-    /// The numbers in use.
+    /// The parameters in use.
     pub fn setting(&self) -> &RedSetting {
         &self.setting
     }
@@ -224,7 +229,8 @@ impl<P: Packet> Red<P> {
         }
     }
 
-    /// 1993, 4: the average moves at each arrival, as if small packets had arrived at an empty queue while idle.
+    /// 1993, 4: the average moves at each arrival. After an idle period it moves as if small
+    /// packets had arrived at an empty queue.
     fn update_average(&mut self, now: Time) {
         if let Some(since) = self.idle_since.take() {
             let missed = (now.since(since).secs_f64() * self.setting.packets_per_sec).floor();
@@ -233,7 +239,7 @@ impl<P: Packet> Red<P> {
         self.average += self.setting.weight * (self.length() - self.average);
     }
 
-    /// The probability that the average alone gives: the ramps of RED and of gentle RED.
+    /// The probability from the average alone: the ramps of RED and of gentle RED.
     pub fn ramp(&self, average: f64) -> f64 {
         let RedSetting { min, max, .. } = self.setting;
         if average < min {
@@ -247,7 +253,7 @@ impl<P: Packet> Red<P> {
         }
     }
 
-    /// 1993, 7: spreads the drops so that the gap between two is uniform instead of geometric.
+    /// 1993, 7: makes the gap between two drops uniform instead of geometric.
     fn uniformised(&self, p: f64, bytes: f64) -> f64 {
         let in_bytes = self.setting.unit == Unit::Bytes;
         let count = if in_bytes { self.count_bytes / self.setting.mean } else { self.count };
@@ -265,11 +271,12 @@ impl<P: Packet> Red<P> {
         self.count_bytes = 0.0;
     }
 
-    /// What happens to a packet of `bytes` that arrives now, the buffer apart.
+    /// The decision about a packet of `bytes` that arrives now, without the buffer's limit.
     fn verdict(&mut self, bytes: f64) -> Option<Reason> {
         self.count += 1.0;
         self.count_bytes += bytes;
-        // ns-2: a packet that finds the queue (nearly) empty is never dropped, whatever the average.
+        // ns-2: a packet that finds at most one packet or byte in the queue is never dropped,
+        // whatever the average.
         if self.average < self.setting.min || self.length() <= 1.0 {
             self.above = false;
             return None;

@@ -1,28 +1,28 @@
-//! Where dropped and marked packets go, each with its reason.
+//! Receivers of dropped and marked packets, with their reasons.
 
 use leeway_units::{Duration, Time};
 
 /// Why a packet was dropped or marked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Reason {
-    /// It arrived at a full buffer.
+    /// The packet arrived at a full buffer.
     Tail,
-    /// It was in the buffer and gave way to an arrival (longest-queue drop, push-out).
+    /// The packet was in the buffer, and an arrival displaced it (longest-queue drop, push-out).
     Overflow,
-    /// Chosen at random before the buffer was full (RED between its thresholds, PIE).
+    /// A random drop before the buffer was full (RED between its thresholds, PIE).
     Early,
     /// The average queue was above RED's last threshold.
     Forced,
-    /// CoDel's control law, at the head of the queue.
+    /// CoDel's control law dropped the packet at the head of the queue.
     Aqm,
-    /// Lost on the link itself.
+    /// The link itself lost the packet.
     Loss,
-    /// Lost on the link at every try that link-layer retransmission allows.
+    /// The link lost the packet in every transmission of link-layer retransmission.
     Retries,
 }
 
 impl Reason {
-    /// Every reason, in the order of reports.
+    /// All reasons, in the order of reports.
     pub const ALL: [Reason; 7] = [
         Reason::Tail,
         Reason::Overflow,
@@ -53,14 +53,14 @@ impl std::fmt::Display for Reason {
     }
 }
 
-/// Takes what a queue or a link drops and hears of what it marks and of what has left.
+/// Receives the drops of a queue or a link, and hears of marks and departures.
 ///
-/// `now` is the time of the drop itself, however late the link was polled.
+/// `now` is the time of the drop itself, even if the link is polled later.
 pub trait Report<P> {
-    /// `packet` goes no further.
+    /// `packet` is dropped.
     fn dropped(&mut self, now: Time, packet: P, reason: Reason);
 
-    /// `packet` now carries a congestion mark and stays in.
+    /// `packet` now carries a congestion mark, and stays in the queue.
     #[inline]
     fn marked(&mut self, _now: Time, _packet: &P, _reason: Reason) {}
 
@@ -92,7 +92,7 @@ impl<P, R: Report<P>> Report<P> for &mut R {
     }
 }
 
-/// Keeps everything, for tests and small experiments.
+/// Records everything, for tests and small experiments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Log<P> {
     /// Drops in order.

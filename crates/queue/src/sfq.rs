@@ -1,16 +1,20 @@
-//! SFQ: flows are hashed to queues that are served in turn.
+//! SFQ: flows are hashed to queues, which are served in turn.
 //!
-//! P. McKenney: Stochastic Fairness Queueing (INFOCOM 1990), in two shapes. `variant=linux`: 1024 buckets,
-//! rounds by bytes (an allotment of one quantum a round), 127 packets, a new hash every 10 s; a packet that
-//! exceeds the buffer costs the longest queue its last packet. `variant=ns2`: 16 buckets, rounds by packets,
-//! 40 packets, one hash for ever; an arrival is dropped if its queue holds half of the room that is left, or
-//! more than its share of the buffer when room is short.
+//! P. McKenney: Stochastic Fairness Queueing (INFOCOM 1990), in two variants:
+//! - `variant=linux`: 1024 buckets, rounds by bytes (one quantum in a round), 127 packets, a new
+//!   hash every 10 s. A packet that exceeds the buffer makes the longest queue lose its last
+//!   packet.
+//! - `variant=ns2`: 16 buckets, rounds by packets, 40 packets, the same hash for ever. An arrival
+//!   is dropped if its queue holds half of the free room. When room is short, an arrival is also
+//!   dropped if its queue holds more than its share of the buffer.
 //!
 //! # Scope and limitations
-//! The hash is not that of Linux or ns-2; what matters is that flows collide by chance. When the hash
-//! changes, waiting packets move to their new queues in the order of their arrival, so no flow is reordered.
-//! Of queues that are longest together the arrival's own gives way, else the first in turn. The buffer of the
-//! link, where it has one, replaces the 127 or 40 packets.
+//! - The hash is not that of Linux or ns-2. In all of them flows collide by chance.
+//! - When the hash changes, waiting packets move to their new queues in the order of their
+//!   arrival. So no flow is reordered.
+//! - If several queues are longest, the arrival's own queue loses a packet, otherwise the first in
+//!   turn.
+//! - The buffer of the link, if it has one, replaces the limit of 127 or 40 packets.
 
 use crate::fifo::{Fifo, Limit};
 use crate::hash::bucket;
@@ -56,7 +60,7 @@ impl SfqParams {
 #[derive(Debug, Clone)]
 struct Slot<P> {
     fifo: Fifo<P>,
-    /// Bytes that may still be sent this round.
+    /// Bytes that the queue may still send in this round.
     allotment: i64,
 }
 
@@ -64,12 +68,12 @@ struct Slot<P> {
 #[derive(Debug, Clone)]
 pub struct Sfq<P> {
     slots: Vec<Slot<P>>,
-    /// Slots that hold packets, the one to serve first.
+    /// Slots with packets, in the order of service.
     turn: VecDeque<u32>,
     packets: usize,
     bytes: u64,
     limit: Limit,
-    /// The limit in packets as ns-2's rule needs it.
+    /// The limit in packets, for ns-2's rule.
     capacity: usize,
     variant: SfqVariant,
     depth: usize,
@@ -88,7 +92,7 @@ impl<P: Packet> Sfq<P> {
             Size::Unlimited if params.limit.is_none() => Size::Packets(if linux { 127 } else { 40 }),
             size => size,
         };
-        // With a single packet ns-2's rule would refuse everything.
+        // With one packet, ns-2's rule would refuse every arrival.
         let capacity = match limit {
             Size::Packets(n) => n.max(2) as usize,
             Size::Bytes(n) => (n.get() / u64::from(context.mean_packet.max(1))) as usize,
@@ -113,7 +117,7 @@ impl<P: Packet> Sfq<P> {
         }
     }
 
-    /// Changes the hash if its time has come, and moves the packets that wait.
+    /// Changes the hash if it is due, and moves waiting packets.
     fn perturb(&mut self, now: Time) {
         if self.perturb.is_zero() {
             return;
@@ -130,7 +134,7 @@ impl<P: Packet> Sfq<P> {
                 waiting.push(entry);
             }
         }
-        // Stable, so packets of one flow that came at one time keep their order.
+        // The sort is stable, so packets of a flow with the same time keep their order.
         waiting.sort_by_key(|&(_, enqueued)| enqueued);
         (self.packets, self.bytes) = (0, 0);
         for (packet, enqueued) in waiting {
@@ -150,14 +154,15 @@ impl<P: Packet> Sfq<P> {
         slot.fifo.push(packet, enqueued);
     }
 
-    /// ns-2: a queue may not hold half of the room left, nor more than its share when there is little.
+    /// ns-2: a queue may hold neither half of the free room nor, when room is short, more than its
+    /// share.
     fn is_refused(&self, id: usize) -> bool {
         let (held, left) = (self.slots[id].fifo.len(), self.capacity.saturating_sub(self.packets));
         let share = self.capacity / self.slots.len();
         left == 0 || held >= left / 2 || left < self.slots.len() && held > share
     }
 
-    /// Takes the last packet of the longest queue.
+    /// Drops the last packet of the longest queue.
     fn drop_from_longest<R: Report<P>>(&mut self, now: Time, arrival: usize, report: &mut R) {
         let length = |id: usize| self.slots[id].fifo.len();
         let mut longest = arrival;
@@ -209,7 +214,7 @@ impl<P: Packet> Queue<P> for Sfq<P> {
             self.bytes -= u64::from(packet.bytes());
             match self.variant {
                 _ if slot.fifo.is_empty() => drop(self.turn.pop_front()),
-                // ns-2 serves one packet a round.
+                // ns-2 serves one packet in a round.
                 SfqVariant::Ns2 => {
                     slot.allotment = self.quantum;
                     self.turn.rotate_left(1);
@@ -247,7 +252,7 @@ mod tests {
         }
     }
 
-    /// The ns-2 shape with so many packets in each slot.
+    /// The ns-2 variant with the given number of packets in each slot.
     fn holding(slots: &[usize]) -> Sfq<Pkt> {
         let params = SfqParams { variant: SfqVariant::Ns2, ..SfqParams::default() };
         let context = BuildContext::new(Size::Unlimited, Rate::from_bits_per_sec(8_000_000));

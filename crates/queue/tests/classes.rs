@@ -45,14 +45,15 @@ fn nothing_is_pushed_out_in_vain() {
     let (mut queue, mut log) = (build("priority", &context), Log::default());
     queue.enqueue(ms(0), Pkt { class: 0, bytes: 2000, ..pkt(0) }, &mut log);
     queue.enqueue(ms(0), Pkt { class: 2, bytes: 1000, ..pkt(1) }, &mut log);
-    // 1500 bytes would not fit even without the lesser packet.
+    // 1500 bytes do not fit even without the less important packet.
     queue.enqueue(ms(0), Pkt { class: 1, bytes: 1500, ..pkt(2) }, &mut log);
     assert_eq!(log.dropped.iter().map(|(_, packet, _)| packet.id).collect::<Vec<_>>(), [2]);
     queue.enqueue(ms(0), Pkt { class: 1, bytes: 1000, ..pkt(3) }, &mut log);
     assert_eq!(log.dropped.iter().map(|(_, packet, _)| packet.id).collect::<Vec<_>>(), [2, 1]);
 }
 
-/// Loads of classes in kbit/s over a link of 8 Mbit/s; what each gets in kbit/s from 1 s to 11 s.
+/// Loads of classes in kbit/s on a link of 8 Mbit/s. Returns the rate of each in kbit/s, from 1 s
+/// to 11 s.
 fn shares(spec: &str, loads: &[u64]) -> Vec<f64> {
     let mut served = Served::new(build(spec, &context(50)), MBIT8);
     let mut arrivals = Vec::new();
@@ -92,9 +93,9 @@ fn unused_rate_is_lent_and_the_higher_priority_borrows_first() {
     let spec = "borrowing:class0=2Mbit/s@0,class1=2Mbit/s@1,class2=2Mbit/s@2";
     // 8 Mbit/s, 6 guaranteed: the other 2 go to class 0.
     assert_shares(spec, &[20_000, 20_000, 20_000], &[4000.0, 2000.0, 2000.0]);
-    // Class 0 wants 3: the rest of the excess goes to class 1.
+    // Class 0 uses 3 Mbit/s, and the rest of the excess goes to class 1.
     assert_shares(spec, &[3000, 20_000, 20_000], &[3000.0, 3000.0, 2000.0]);
-    // Class 2 alone gets all.
+    // Class 2 alone gets everything.
     assert_shares(spec, &[0, 0, 20_000], &[0.0, 0.0, 8000.0]);
 }
 
@@ -110,7 +111,7 @@ fn a_ceiling_holds_even_on_an_idle_link() {
     assert_shares(spec, &[20_000, 20_000], &[3000.0, 500.0]);
     assert_shares(spec, &[20_000, 0], &[3000.0, 0.0]);
     assert_shares(spec, &[2000, 400], &[2000.0, 400.0]);
-    // A class without a guarantee lives on what is left, up to its ceiling.
+    // A class without a guarantee gets what is left, up to its ceiling.
     let spec = "borrowing:class0=1Mbit/s@0,class1=0..2Mbit/s@1";
     assert_shares(spec, &[7000, 20_000], &[7000.0, 1000.0]);
     assert_shares(spec, &[1000, 20_000], &[1000.0, 2000.0]);
@@ -142,7 +143,7 @@ fn a_ceiling_holds_over_any_stretch_up_to_burst_and_packet() {
             assert!(bytes <= allowed, "{bytes} bytes from {} to {}", from.at, to.at);
         }
     }
-    // And it is reached: a hundred packets at 2 Mbit/s take 400 ms, less the burst.
+    // The rate is reached: a hundred packets at 2 Mbit/s take 400 ms, less the burst.
     let spans: Vec<_> = served.left.chunks(100).map(|chunk| (chunk[99].at - chunk[0].at).micros()).collect();
     assert!(spans.iter().all(|span| (370_000..=376_000).contains(span)), "{spans:?}");
 }
@@ -160,7 +161,7 @@ fn a_queue_that_is_held_back_says_until_when() {
     let free = start + Duration::from_millis(4);
     assert_eq!(queue.dequeue(ms(6), &mut ()), Dequeued::NotBefore(free));
     assert_eq!(queue.deadline(), Some(free));
-    // Another class is not held back.
+    // Another class is not delayed.
     queue.enqueue(ms(6), Pkt { class: 1, ..pkt(9) }, &mut ());
     assert!(matches!(queue.dequeue(ms(6), &mut ()), Dequeued::Packet { packet, .. } if packet.id == 9));
     assert_eq!(queue.dequeue(ms(6), &mut ()), Dequeued::NotBefore(free));
@@ -189,7 +190,8 @@ fn what_a_class_overdrew_stays_with_it_when_it_is_empty() {
         Dequeued::Packet { packet, .. } => packet.id,
         other => panic!("{other:?}"),
     };
-    // Equals with a quantum of 1500 bytes. The first class sends 4000 at once and owes 2500.
+    // Classes of equal priority with a quantum of 1500 bytes. The first class sends 4000 at once
+    // and owes 2500.
     queue.enqueue(ms(0), packet(0, 4000, 0), &mut ());
     assert_eq!(next(&mut queue), 0);
     for id in 1..4 {

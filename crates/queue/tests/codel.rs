@@ -1,4 +1,5 @@
-//! CoDel against RFC 8289: 5 ms and 100 ms, the first drop, the square-root law, the way back in, marks.
+//! CoDel against RFC 8289: 5 ms and 100 ms, the first drop, the square-root law, the restart,
+//! marks.
 
 mod common;
 
@@ -6,7 +7,7 @@ use common::{MBIT8, Pkt, Served, build, context, ms, pkt, us};
 use leeway_queue::{Ecn, Reason};
 use leeway_units::Time;
 
-/// Twice what the link carries, for `millis`.
+/// Twice the rate of the link, for `millis`.
 fn overload(spec: &str, millis: u64, ecn: Ecn) -> Served {
     let mut served = Served::new(build(spec, &context(100_000)), MBIT8);
     for id in 0..millis * 2 {
@@ -22,7 +23,8 @@ fn times(served: &Served) -> Vec<Time> {
 #[test]
 fn the_first_drop_comes_an_interval_after_the_delay_passed_the_target() {
     let served = overload("codel", 300, Ecn::NotEct);
-    // The packet that leaves at t came at about t/2, so the delay reaches 5 ms with the one that leaves at 10 ms.
+    // The packet that leaves at t arrived at about t/2. So the delay reaches 5 ms with the packet
+    // that leaves at 10 ms.
     let late = served.left.iter().find(|left| left.sojourn().nanos() >= 5_000_000).unwrap().at;
     assert_eq!(late, ms(10));
     assert_eq!(times(&served)[0], late + leeway_units::Duration::from_millis(100));
@@ -35,7 +37,8 @@ fn drops_come_closer_by_the_square_root_of_their_number() {
     let times = times(&served);
     let mut due = times[0].secs_f64();
     for (n, pair) in times.windows(2).take(40).enumerate() {
-        // RFC 8289, 5.6: 100 ms, 100/sqrt(2), 100/sqrt(3) ...; the drop is at the first departure from then on.
+        // RFC 8289, 5.6: 100 ms, 100/sqrt(2), 100/sqrt(3) ... Each drop is at the first departure
+        // from then on.
         due += 0.1 / f64::from(n as u32 + 1).sqrt();
         let at = pair[1].secs_f64();
         assert!(at >= due - 1e-8 && at < due + 0.001 + 1e-8, "drop {}: {at} for {due}", n + 2);
@@ -67,7 +70,8 @@ fn a_queue_below_the_target_or_of_one_packet_is_left_alone() {
     assert!(served.log.dropped.is_empty());
     assert_eq!(served.left.iter().map(|left| left.sojourn().micros()).max(), Some(3000));
 
-    // A link so slow that one packet takes longer than the target: one packet always may wait (RFC 8289, 5.6).
+    // On a link so slow that one packet takes longer than the target, one packet may always wait
+    // (RFC 8289, 5.6).
     let slow = leeway_units::Rate::from_bits_per_sec(400_000);
     let mut served = Served::new(build("codel", &context(1000)), slow);
     for id in 0..500 {
@@ -90,7 +94,7 @@ fn a_short_excursion_restarts_the_interval() {
     assert!(served.log.dropped.is_empty());
 }
 
-/// The gap after the first drop of a second overload, `idle` after a first one of `first` ms.
+/// The gap after the first drop of a second overload, `idle` ms after a first one of `first` ms.
 fn second_start(spec: &str, first: u64, idle: u64) -> f64 {
     let mut served = Served::new(build(spec, &context(100_000)), MBIT8);
     let mut id = 0;
@@ -112,11 +116,12 @@ fn second_start(spec: &str, first: u64, idle: u64) -> f64 {
 
 #[test]
 fn a_return_within_sixteen_intervals_resumes_the_drop_rate() {
-    // Long ago: the first gap is an interval. A moment ago: an interval over the root of the drops before.
+    // After a long time the first gap is an interval. After a short time it is an interval over
+    // the root of the drops before.
     assert!((second_start("codel", 1000, 5000) - 0.1).abs() < 0.0011);
     let soon = second_start("codel", 1000, 10);
     assert!(soon < 0.04, "{soon}");
-    // 2012 remembers for one interval only.
+    // `variant=2012` remembers for one interval only.
     assert!((second_start("codel:variant=2012", 1000, 500) - 0.1).abs() < 0.0011);
 }
 
@@ -125,7 +130,7 @@ fn marks_replace_drops_of_capable_packets() {
     let marks = overload("codel:ecn=true", 1000, Ecn::Ect0);
     let drops = overload("codel", 1000, Ecn::NotEct);
     assert!(marks.log.dropped.is_empty());
-    // A mark removes nothing, so the delay grows faster, but the law gives the same times.
+    // A mark removes no packet, so the delay grows faster, but the law gives the same times.
     let marked: Vec<_> = marks.log.marked.iter().map(|&(time, _, _)| time.micros() / 1000).collect();
     let dropped: Vec<_> = times(&drops).iter().map(|time| time.micros() / 1000).collect();
     assert_eq!(marked[..15], dropped[..15]);

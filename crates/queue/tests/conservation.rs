@@ -1,4 +1,4 @@
-//! What holds for every discipline: nothing is lost or made up, counters tell the truth, the limit holds,
+//! Properties of every discipline: no packet is lost or made up, counters are right, limits hold,
 //! flows keep their order, and the same seed gives the same outcome.
 
 mod common;
@@ -18,7 +18,7 @@ fn arrivals() -> impl Strategy<Value = Vec<(u64, Pkt)>> {
         let mut now = 0;
         let number = |(id, (gap, bytes, flow, class, ecn))| {
             now += gap;
-            // One class a flow, so that a flow has one path through every discipline.
+            // A flow has one class, so it has one path through every discipline.
             let class = if flow < 4 { flow as u8 } else { class };
             let flow = if flow < 4 { flow } else { 4 + u32::from(class) };
             (now, Pkt { id: id as u64, bytes, flow, class, ecn })
@@ -42,7 +42,7 @@ fn check(spec: &str, seed: u64, arrivals: &[(u64, Pkt)]) -> Result<(), TestCaseE
     let mut served = run(spec, seed, arrivals);
     let end = arrivals.last().map_or(0, |(now, _)| *now);
 
-    // Half way through: what was offered has left, was dropped, or waits.
+    // At half time, each offered packet has left, was dropped, or waits.
     let count = |served: &Served| {
         let bytes = |packets: &mut dyn Iterator<Item = u32>| packets.map(u64::from).sum::<u64>();
         let left = bytes(&mut served.left.iter().map(|left| left.packet.bytes));
@@ -55,7 +55,7 @@ fn check(spec: &str, seed: u64, arrivals: &[(u64, Pkt)]) -> Result<(), TestCaseE
     let offered = (arrivals.len(), arrivals.iter().map(|(_, packet)| u64::from(packet.bytes)).sum::<u64>());
     prop_assert_eq!(count(&served), offered, "{}", spec);
 
-    // At the end nothing waits, and each packet came out once.
+    // At the end no packet waits, and each came out once.
     served.run_until(us(end + 1_000_000_000));
     prop_assert_eq!(count(&served), offered, "{}", spec);
     prop_assert_eq!((served.queue.packets(), served.queue.bytes()), (0, 0), "{}", spec);
@@ -65,7 +65,8 @@ fn check(spec: &str, seed: u64, arrivals: &[(u64, Pkt)]) -> Result<(), TestCaseE
     ids.sort_unstable();
     prop_assert_eq!(ids, (0..arrivals.len() as u64).collect::<Vec<_>>(), "{}", spec);
 
-    // A flow keeps its order, and each packet its time of entry; marks are where they may be.
+    // A flow keeps its order, each packet keeps its time of entry, and only capable packets are
+    // marked.
     let mut last = BTreeMap::new();
     for left in &served.left {
         let before = last.insert(left.packet.flow, left.packet.id);
@@ -80,7 +81,7 @@ fn check(spec: &str, seed: u64, arrivals: &[(u64, Pkt)]) -> Result<(), TestCaseE
         );
     }
 
-    // The same seed, the same outcome.
+    // The same seed gives the same outcome.
     let mut again = run(spec, seed, arrivals);
     again.run_until(us(end + 1_000_000_000));
     prop_assert_eq!(&again.left, &served.left);

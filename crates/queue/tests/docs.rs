@@ -1,4 +1,4 @@
-//! The pages in docs/queues tell the truth about parameters, and their examples can be read.
+//! The pages in docs/queues list the right parameters, and their examples can be read.
 
 use leeway_queue::{QueueInfo, QueueSpec, disciplines};
 use std::fmt::Write;

@@ -32,7 +32,7 @@ fn a_limit_in_packets_counts_packets() {
 #[test]
 fn a_limit_in_bytes_counts_bytes() {
     let bytes = |n| BuildContext { capacity: Size::Bytes(Bytes::new(n)), ..context(0) };
-    // Exactly full is allowed; a small packet still fits where a large one did not.
+    // Exactly full is allowed. A small packet fits after a large one did not.
     assert_eq!(dropped(&mut build("droptail", &bytes(3000)), &[1500, 1000, 501, 500, 1]), [2, 4]);
     assert_eq!(dropped(&mut build("droptail", &bytes(100)), &[1500, 100, 1]), [0, 2]);
 }

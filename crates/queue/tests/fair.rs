@@ -38,10 +38,10 @@ fn flows_share_by_bytes() {
         let ratio = large as f64 / small as f64;
         assert!((0.97..1.03).contains(&ratio), "{spec}: {ratio}");
     }
-    // ns-2's rounds count packets: bytes go by the length of a packet.
+    // ns-2's rounds count packets, so bytes are in proportion to the packet length.
     let (large, small) = contest("sfq:variant=ns2");
     assert!((3.8..4.2).contains(&(large as f64 / small as f64)), "{large} {small}");
-    // Drop-tail shares by load.
+    // Drop-tail shares in proportion to the load.
     let (large, small) = contest("droptail");
     assert!(large as f64 / small as f64 > 1.5, "{large} {small}");
 }
@@ -77,15 +77,17 @@ fn a_deficit_is_carried_over_and_lost_when_empty() {
     while let Dequeued::Packet { packet, .. } = queue.dequeue(ms(0), &mut ()) {
         order.push(packet.id);
     }
-    // Class 0 saves 500, sends 700 of 1000, saves 300 + 500, sends 700 of 800, then 100 + 500 + 500.
+    // Class 0 saves 500, sends 700 of 1000, saves 300 + 500, sends 700 of 800, then 100 + 500 +
+    // 500.
     assert_eq!(order, [10, 11, 0, 12, 13, 1, 14, 15, 2]);
-    // What it had left is gone: it waits for a second round again.
+    // The rest of the deficit is gone, so the class waits for a second round again.
     queue.enqueue(ms(0), Pkt { class: 0, bytes: 900, ..pkt(20) }, &mut ());
     queue.enqueue(ms(0), Pkt { class: 1, bytes: 500, ..pkt(21) }, &mut ());
     assert!(matches!(queue.dequeue(ms(0), &mut ()), Dequeued::Packet { packet, .. } if packet.id == 21));
 }
 
-/// How long the packets of flow 9, one every 50 ms, wait beside three flows that fill the buffer, in microseconds.
+/// Longest wait of packets of flow 9, one every 50 ms, beside three flows that fill the buffer, in
+/// microseconds.
 fn sparse(spec: &str) -> (u64, usize) {
     let mut served = Served::new(build(spec, &context(90)), MBIT8);
     for n in 0..20_000 {
@@ -96,7 +98,7 @@ fn sparse(spec: &str) -> (u64, usize) {
             served.offer(us(n * 500), Pkt { flow: 9, bytes: 200, ..pkt(n) });
         }
     }
-    // At the very start all flows are new.
+    // At the start all flows are new.
     let own = served.left.iter().filter(|left| left.packet.flow == 9 && left.at > ms(100));
     let dropped = served.log.dropped.iter().filter(|(_, packet, _)| packet.flow == 9).count();
     (own.map(|left| left.sojourn().micros()).max().unwrap_or(0), dropped)
@@ -104,10 +106,10 @@ fn sparse(spec: &str) -> (u64, usize) {
 
 #[test]
 fn sparse_flows_hardly_wait() {
-    // New flows first (RFC 8290, 4.2): only the packet in service is before them.
+    // New flows first (RFC 8290, 4.2): only the packet in service comes before.
     let (wait, dropped) = sparse("fq_codel:ecn=false");
     assert!(wait <= 1000 && dropped == 0, "{wait} {dropped}");
-    // One round of the others.
+    // One round of the other flows.
     for spec in ["sfq", "drr:quantum=1000B"] {
         let (wait, dropped) = sparse(spec);
         assert!((1001..=6000).contains(&wait) && dropped == 0, "{spec}: {wait} {dropped}");
@@ -125,19 +127,20 @@ fn an_emptied_new_flow_becomes_old_and_cannot_jump_again() {
     for id in 0..6 {
         queue.enqueue(ms(0), Pkt { flow: 1, ..pkt(id) }, &mut ());
     }
-    // Flow 1 uses its quantum and becomes old.
+    // Flow 1 uses up its quantum and becomes old.
     assert_eq!(next(&mut queue), (1, 0));
     queue.enqueue(ms(0), Pkt { flow: 2, bytes: 100, ..pkt(10) }, &mut ());
     assert_eq!(next(&mut queue), (2, 10));
-    // Flow 2 comes again before its queue was found empty: still new, it has 900 bytes of its quantum.
+    // Flow 2 sends again before its queue was found empty. It is still new, with 900 bytes of its
+    // quantum.
     queue.enqueue(ms(0), Pkt { flow: 2, bytes: 900, ..pkt(11) }, &mut ());
     assert_eq!(next(&mut queue), (2, 11));
-    // Its quantum is used up: now it goes behind flow 1.
+    // The quantum is used up, so flow 2 goes behind flow 1.
     queue.enqueue(ms(0), Pkt { flow: 2, bytes: 100, ..pkt(12) }, &mut ());
     assert_eq!(next(&mut queue), (1, 1));
     assert_eq!(next(&mut queue), (2, 12));
     assert_eq!(next(&mut queue), (1, 2));
-    // Flow 2 was found empty among the old flows meanwhile, so it has left and is new again.
+    // Meanwhile flow 2 was found empty among the old flows. So it left the list, and is new again.
     assert_eq!(next(&mut queue), (1, 3));
     queue.enqueue(ms(0), Pkt { flow: 2, bytes: 100, ..pkt(13) }, &mut ());
     assert_eq!(next(&mut queue), (2, 13));
@@ -145,7 +148,7 @@ fn an_emptied_new_flow_becomes_old_and_cannot_jump_again() {
 
 #[test]
 fn each_flow_has_its_own_codel() {
-    // Flow 1 overloads the link; flow 2 keeps to a tenth of it.
+    // Flow 1 overloads the link. Flow 2 uses a tenth of it.
     let mut served = Served::new(build("fq_codel:ecn=false", &context(100_000)), MBIT8);
     for n in 0..10_000 {
         served.offer(us(n * 500), Pkt { flow: 1, ..pkt(n) });
@@ -194,7 +197,7 @@ fn defaults_without_a_buffer_are_those_of_the_originals() {
     assert!(holds("sfq:limit=unlimited", 50) > 4000);
     assert!((10_000..=10_240).contains(&holds("fq_codel", 200)));
     assert_eq!(holds("drr", 7), 30_000);
-    // ns-2: alone, a flow stops where it holds half of what is left of 40.
+    // ns-2: a flow alone stops at half of the rest of 40 packets.
     assert_eq!(holds("sfq:variant=ns2", 1), 13);
     assert!((33..=40).contains(&holds("sfq:variant=ns2", 300)), "{}", holds("sfq:variant=ns2", 300));
 }
@@ -215,7 +218,7 @@ fn the_longest_queue_gives_way_to_a_newcomer() {
 
 #[test]
 fn the_hash_changes_every_ten_seconds() {
-    // With two queues, which of forty flows share one shows in the order of service.
+    // With two queues, the order of service shows which of forty flows share one.
     let order = |spec: &str, at: u64| {
         let mut queue = build(spec, &context(100));
         for id in 0..40 {
@@ -237,7 +240,7 @@ fn the_hash_changes_every_ten_seconds() {
     let ns2 = "sfq:buckets=2,variant=ns2,limit=200pkt";
     assert_eq!(order(ns2, 0), order(ns2, 100_000));
 
-    // Packets that wait move with it, in order, and none is lost.
+    // Waiting packets move to the new queues in order, and none is lost.
     let mut queue = build(sfq, &context(100));
     for id in 0..40 {
         queue.enqueue(ms(9_000) + Duration::from_millis(id), Pkt { flow: id as u32 % 8, ..pkt(id) }, &mut ());
@@ -262,11 +265,11 @@ fn a_deficit_is_lost_when_the_last_packet_gives_way() {
     };
     queue.enqueue(ms(0), packet(0, 1400, 0), &mut log);
     queue.enqueue(ms(0), packet(1, 250, 1), &mut log);
-    // Class 0 saves a quantum; then its packet makes room for one of class 1.
+    // Class 0 saves a quantum. Then its packet is dropped for one of class 1.
     assert_eq!(next(&mut queue), 1);
     queue.enqueue(ms(0), packet(1, 1000, 2), &mut log);
     assert_eq!(log.dropped, [(ms(0), packet(0, 1400, 0), Reason::Overflow)]);
-    // It starts again from nothing: 600 bytes need two rounds, as do the 1000 before them.
+    // Class 0 starts from 0 again: 600 bytes need two rounds, as do the 1000 before them.
     queue.enqueue(ms(0), packet(0, 600, 3), &mut log);
     assert_eq!(next(&mut queue), 2);
     assert_eq!(next(&mut queue), 3);

@@ -1,4 +1,4 @@
-//! PIE at work: the delay it holds, the burst it lets pass, de-randomised drops, marks.
+//! PIE in use: the delay that it holds, the burst that it lets pass, de-randomised drops, marks.
 
 mod common;
 
@@ -20,7 +20,7 @@ fn probability(served: &Served) -> f64 {
     }
 }
 
-/// The mean delay of what left in the last third, in milliseconds.
+/// Mean delay of the packets that left in the last third, in milliseconds.
 fn late_delay(served: &Served) -> f64 {
     let late = &served.left[served.left.len() * 2 / 3..];
     late.iter().map(|left| left.sojourn().millis_f64()).sum::<f64>() / late.len() as f64
@@ -35,14 +35,14 @@ fn the_delay_is_held_at_the_reference_and_the_excess_is_dropped() {
         ("pie:variant=early", 20.0),
         ("pie:variant=early,delay=timestamp", 20.0),
     ] {
-        // A quarter too much: a fifth must go.
+        // The load is 1.25 times the rate, so a fifth has to be dropped.
         let served = load(spec, 800, 100_000, Ecn::NotEct);
         let delay = late_delay(&served);
         assert!((delay / reference - 1.0).abs() < 0.15, "{spec}: {delay} ms");
         let share = served.log.dropped.len() as f64 / 100_000.0;
         assert!((share - 0.2).abs() < 0.02, "{spec}: {share}");
-        // De-randomisation (RFC 8033, 5.4) lets 0.85/p packets pass before each toss, so p must be 1.85 times
-        // the share.
+        // De-randomisation (RFC 8033, 5.4) lets 0.85/p packets pass before each random choice. So
+        // p has to be 1.85 times the share of drops.
         let p = if spec.contains("early") { 0.2 } else { 0.37 };
         assert!((probability(&served) - p).abs() < 0.06, "{spec}: {}", probability(&served));
         assert_eq!(served.drops(Reason::Early), served.log.dropped.len());
@@ -58,13 +58,13 @@ fn a_load_below_the_rate_is_left_alone() {
 
 #[test]
 fn a_burst_passes_without_drops() {
-    // Three times the rate from the start: the allowance is 150 ms.
+    // Three times the rate from the start. The burst allowance is 150 ms.
     let first = |spec| load(spec, 333, 3000, Ecn::NotEct).log.dropped[0].0;
     assert!(first("pie") >= ms(150), "{}", first("pie"));
     assert!(first("pie") < ms(300), "{}", first("pie"));
     assert!(first("pie:burst=0s") < ms(200), "{}", first("pie:burst=0s"));
     assert!(first("pie:burst=600ms") >= ms(600), "{}", first("pie:burst=600ms"));
-    // After a calm second the allowance is full again.
+    // After a second without congestion the allowance is full again.
     let mut served = load("pie", 333, 3000, Ecn::NotEct);
     served.run_until(ms(20_000));
     let before = served.log.dropped.len();
@@ -76,7 +76,7 @@ fn a_burst_passes_without_drops() {
 
 #[test]
 fn two_packets_may_always_wait() {
-    // A link that is slow against the reference: the delay is above it with a single packet.
+    // On a link that is slow against the reference, a single packet has a delay above it.
     let mut served =
         Served::new(build("pie:burst=0s", &context(1000)), leeway_units::Rate::from_bits_per_sec(80_000));
     for id in 0..4000 {
@@ -90,7 +90,8 @@ fn two_packets_may_always_wait() {
 
 #[test]
 fn drops_are_neither_in_a_row_nor_too_far_apart() {
-    // With the probability held near 4 %, RFC 8033, 5.4 puts 0.85/p to 8.5/p packets between two drops.
+    // With a probability of about 4 %, RFC 8033, 5.4, gives 0.85/p to 8.5/p packets between two
+    // drops.
     let served = load("pie", 960, 200_000, Ecn::NotEct);
     let late: Vec<u64> =
         served.log.dropped.iter().map(|(_, packet, _)| packet.id).filter(|id| *id > 100_000).collect();
@@ -98,7 +99,7 @@ fn drops_are_neither_in_a_row_nor_too_far_apart() {
     assert!(late.len() > 2000, "{}", late.len());
     assert!(*gaps.iter().min().unwrap() >= 8, "{:?}", gaps.iter().min());
     assert!(*gaps.iter().max().unwrap() <= 300, "{:?}", gaps.iter().max());
-    // The early one tosses a coin each time.
+    // The early variant chooses at random each time.
     let served = load("pie:variant=early", 960, 200_000, Ecn::NotEct);
     let late: Vec<u64> =
         served.log.dropped.iter().map(|(_, packet, _)| packet.id).filter(|id| *id > 100_000).collect();
@@ -107,7 +108,8 @@ fn drops_are_neither_in_a_row_nor_too_far_apart() {
 
 #[test]
 fn capable_packets_are_marked_up_to_the_threshold() {
-    // 4 % too much: marks only help if somebody listens, so the probability soon passes 10 % and drops begin.
+    // A load of 4 % above the rate. Marks help only if a sender reacts, so the probability soon
+    // exceeds 10 % and drops begin.
     let served = load("pie:ecn=true", 960, 20_000, Ecn::Ect0);
     let (marked, dropped) = (served.log.marked.len(), served.drops(Reason::Early));
     assert!(marked > 10 && dropped > 10, "{marked} {dropped}");

@@ -35,7 +35,8 @@ fn the_automatic_setting_is_that_of_ns2() {
     assert!(close(setting.weight, 1.0 - (-1.0f64 / (10.0 * 3.0 * (0.05 + 0.0004) * 2500.0)).exp()));
     assert!((setting.weight - 2.645e-4).abs() < 1e-7, "{}", setting.weight);
 
-    // A short link counts as a round trip of 100 ms; five packets are the least lower threshold.
+    // The round trip of a short link counts as 100 ms. The lower threshold is at least five
+    // packets.
     let setting = RedSetting::new(
         &params("red"),
         &BuildContext::new(Size::Packets(9), Rate::from_bits_per_sec(1_000_000)),
@@ -91,17 +92,17 @@ fn the_average_moves_at_arrivals_and_decays_while_idle() {
     for t in 1..=4 {
         assert!(matches!(queue.dequeue(ms(t), &mut ()), Dequeued::Packet { .. }));
     }
-    // Idle from here on; a second vain question does not restart the idle period.
+    // Idle from here on. A second request of the link does not restart the idle period.
     assert_eq!(queue.dequeue(ms(5), &mut ()), Dequeued::Empty);
     assert_eq!(queue.dequeue(ms(6), &mut ()), Dequeued::Empty);
-    // 3.7 ms are three whole packets missed, and the arrival itself is a sample of an empty queue.
+    // 3.7 ms are three whole packets missed. The arrival itself is a sample of an empty queue.
     queue.enqueue(us(8_700), pkt(4), &mut ());
     assert_eq!(queue.average(), 2.125 * 0.5f64.powi(3) * 0.5);
     queue.enqueue(us(8_700), pkt(5), &mut ());
     assert_eq!(queue.average(), 2.125 * 0.5f64.powi(4) * 0.5 + 0.5);
 }
 
-/// The gaps between drops while the average stands at 10 kB: weight 1, one arrival a departure.
+/// The gaps between drops at an average of 10 kB: weight 1, one arrival for each departure.
 fn gaps(spec: &str, bytes: u32, arrivals: u64) -> Vec<u64> {
     let level = 10_000 / u64::from(bytes);
     let mut queue = red(&format!("{spec},weight=1"), &context(1000));
@@ -130,17 +131,17 @@ fn mean(gaps: &[u64]) -> f64 {
 
 #[test]
 fn drops_are_spread_uniformly() {
-    // Half way up the ramp to 0.1: p = 0.05.
+    // Half of the ramp to 0.1: p = 0.05.
     let free = gaps("red:min=5pkt,max=15pkt,wait=false", 1000, 200_000);
-    // Uniform on 1..20 (Floyd and Jacobson 1993, 7; the count is raised before it is used, as in the paper's
-    // figure 2).
+    // Uniform on 1..20 (Floyd and Jacobson 1993, 7). The count is raised before it is used, as in
+    // the paper's figure 2.
     assert_eq!((free.iter().min(), free.iter().max()), (Some(&1), Some(&19)));
     assert!((mean(&free) - 10.0).abs() < 0.2, "{}", mean(&free));
     for gap in 1..20 {
         let share = free.iter().filter(|&&g| g == gap).count() as f64 / free.len() as f64;
         assert!((share - 1.0 / 19.0).abs() < 0.01, "{gap}: {share}");
     }
-    // With wait, uniform on 20..=39.
+    // With `wait`, uniform on 20..=39.
     let wait = gaps("red:min=5pkt,max=15pkt", 1000, 200_000);
     assert_eq!((wait.iter().min(), wait.iter().max()), (Some(&20), Some(&39)));
     assert!((mean(&wait) - 29.5).abs() < 0.5, "{}", mean(&wait));
@@ -151,7 +152,8 @@ fn in_bytes_a_small_packet_is_dropped_less() {
     let large = gaps("red:min=5pkt,max=15pkt,unit=bytes,wait=false,mean=1000", 1000, 300_000);
     let small = gaps("red:min=5pkt,max=15pkt,unit=bytes,wait=false,mean=1000", 250, 300_000);
     assert!((mean(&large) - 10.0).abs() < 0.3, "{}", mean(&large));
-    // A quarter of the size: a quarter of the probability, and the count of bytes grows a quarter as fast.
+    // A quarter of the size gives a quarter of the probability, and the count of bytes grows a
+    // quarter as fast.
     let ratio = mean(&small) / mean(&large);
     assert!((3.8..4.2).contains(&ratio), "{ratio}");
 }
@@ -166,7 +168,7 @@ fn above_the_last_threshold_everything_goes_and_a_full_buffer_is_another_reason(
         let count = |reason| log.dropped.iter().filter(|(_, _, r)| *r == reason).count();
         (count(Reason::Early), count(Reason::Forced), count(Reason::Tail))
     };
-    // The third packet finds two and only starts the count; the fourth finds three.
+    // The third packet finds two and only starts the count. The fourth finds three.
     assert_eq!(reasons("red:min=2pkt,max=3pkt,weight=1,gentle=false"), (0, 17, 0));
     let (early, forced, tail) = reasons("red:min=2pkt,max=3pkt,weight=1,max_p=0");
     assert_eq!((early + forced, tail), (14, 0));
@@ -176,7 +178,7 @@ fn above_the_last_threshold_everything_goes_and_a_full_buffer_is_another_reason(
 
 #[test]
 fn a_packet_that_finds_at_most_one_waiting_is_kept() {
-    // The average is far above, but the queue is empty: weight 0 keeps it there.
+    // The average is far above the thresholds, but at most one packet waits.
     let mut queue = red("red:min=0.1pkt,max=0.2pkt,weight=0.5", &context(100));
     let mut log = Log::default();
     for round in 0..50 {
@@ -193,7 +195,7 @@ fn marks_replace_random_drops_of_capable_packets() {
         let mut served = Served::new(build(spec, &context(100)), MBIT8);
         let mut now = 0;
         for id in 0..20_000 {
-            // One and a half times the rate of the link while few wait, half of it while many do.
+            // 1.5 times the rate of the link while few packets wait, and half of it while many do.
             now += if served.queue.packets() < 12 { 666 } else { 2000 };
             served.offer(us(now), Pkt { ecn, ..pkt(id) });
         }
@@ -222,6 +224,6 @@ fn above_max_capable_packets_are_dropped_too() {
     }
     let early = log.dropped.iter().filter(|(_, _, r)| *r == Reason::Early).count();
     assert!(early > 0 && queue.packets() <= 11, "{early} {}", queue.packets());
-    // Marks only where the average, here the queue itself, was below max.
+    // Marks only where the average, here the queue itself, is below max.
     assert!(log.marked.iter().all(|(_, packet, _)| packet.id <= 5));
 }

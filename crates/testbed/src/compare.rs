@@ -34,11 +34,11 @@ pub struct Row {
 pub struct Summary {
     /// The primary's service time: mean.
     pub primary_mean_s: Option<f64>,
-    /// Median.
+    /// The primary's service time: median.
     pub primary_p50_s: Option<f64>,
-    /// 95th percentile.
+    /// The primary's service time: 95th percentile.
     pub primary_p95_s: Option<f64>,
-    /// 99th percentile.
+    /// The primary's service time: 99th percentile.
     pub primary_p99_s: Option<f64>,
     /// The primary's answers a second.
     pub primary_per_s: Option<f64>,
@@ -293,7 +293,7 @@ mod tests {
         let row = Row::of(&"codel".parse().unwrap(), vec![round(0.2), round(0.6), round(0.4)], Some(&alone));
         assert_eq!(row.median.primary_mean_s, Some(0.4));
         let ratios = row.of_prim_only.unwrap();
-        // 2, 3 and 1; not 0.4 / 0.2.
+        // The median of the ratios 2, 3 and 1, not 0.4 / 0.2.
         assert!((ratios.primary_mean.unwrap() - 2.0).abs() < 1e-9);
         assert_eq!(ratios.mos_lost, None);
     }

@@ -186,7 +186,7 @@ fn objects(overload: &Setup) -> Vec<Experiment> {
     ]
 }
 
-/// What else the paper measured, and an access that loses packets.
+/// Other measurements of the paper, and an access link that loses packets.
 fn paths(overload: &Setup) -> Vec<Experiment> {
     vec![
         Experiment {
@@ -449,7 +449,7 @@ fn overload() -> Setup {
     }
 }
 
-/// 0.3 and 1.2 requests a second of 100 kB are 1.2 Mbit/s: 70 % of the line.
+/// 0.3 and 1.2 requests of 100 kB per second are 1.2 Mbit/s, which is 70 % of the line.
 fn underload() -> Setup {
     let think = Some((Duration::from_millis(10), Duration::from_millis(50)));
     let user =
@@ -473,10 +473,10 @@ fn sized(setup: &Setup, bytes: u64) -> Setup {
     }
 }
 
-/// The period of [`changing`].
+/// Duration of a period of [`changing`].
 const CYCLE: Duration = Duration::from_secs(20);
 
-/// 1.72 Mbit/s, half of it, and twice as much, for five seconds each.
+/// Rates of 1.72 Mbit/s, half of it, 1.72 Mbit/s and twice as much come in turn, for 5 s each.
 fn changing() -> leeway_link::Rates {
     let rates = [860_000, 1_720_000, 3_440_000, 1_720_000].map(Rate::from_bits_per_sec);
     let at = |i: u64| leeway_units::Time::ZERO + leeway_units::Duration::from_millis(5000 * (i + 1));
@@ -484,7 +484,8 @@ fn changing() -> leeway_link::Rates {
     leeway_link::Rates { first: Rate::from_bits_per_sec(1_720_000), changes }
 }
 
-/// A rate that goes up or down by a fifth every 200 ms, for three minutes: always the same.
+/// A rate that is multiplied by 1.25 or 0.8 every 200 ms, between 0.5 and 8 Mbit/s, for three
+/// minutes. Every run has the same rates.
 fn wandering() -> leeway_link::Rates {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
     let mut rate = 2e6_f64;

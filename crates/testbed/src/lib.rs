@@ -4,8 +4,8 @@
 //! A [`Setup`] is a line with its users and their load. [`measure()`] plays a setup with one
 //! [`Mechanism`]. [`compare()`] plays it with several in repeated rounds, and compares each with
 //! the primary alone in the same round. Only the line is emulated: the kernel's TCP, web servers
-//! and clients are real, all on this machine. The parts ([`Load`], [`ping`], [`serve`]) play on any
-//! hosts, too.
+//! and clients are real, all on this machine. The parts ([`Load`], [`ping`], [`serve`]) also play
+//! on any hosts.
 
 mod compare;
 mod error;

@@ -86,9 +86,9 @@ impl fmt::Display for Line {
 const USERS: usize = 250 * 250;
 /// The secondaries' network.
 pub(crate) const SECONDARIES: &str = "10.2.0.0/16";
-/// The primary's.
+/// The primary's network.
 pub(crate) const HOME: &str = "10.1.0.0/24";
-/// The gateway towards the home, and towards the line, and the relay.
+/// Addresses of the gateway towards the home and towards the line, and of the relay.
 pub(crate) const GATEWAY_LAN: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 pub(crate) const GATEWAY_LINE: Ipv4Addr = Ipv4Addr::new(20, 0, 0, 1);
 pub(crate) const RELAY: Ipv4Addr = Ipv4Addr::new(20, 0, 2, 2);

@@ -82,7 +82,7 @@ impl Programs {
         let mut programs = Programs::default();
         programs.ipip = Some(IpInIp::between(network, device, ends)?);
         lead_into(network, device)?;
-        // The same as for the other tunnels.
+        // Address translation as for the other tunnels.
         masquerade(network, "relay", "net-relay")?;
         Ok(programs)
     }

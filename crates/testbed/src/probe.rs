@@ -55,7 +55,7 @@ pub fn ping(to: IpAddr, start: Instant, counted: Instant, end: Instant, seed: u6
     ping_by(&socket, start, counted, end, seed)
 }
 
-/// The same by a socket that is connected.
+/// Pings by a connected socket.
 fn ping_by(
     socket: &UdpSocket,
     start: Instant,
@@ -71,7 +71,7 @@ fn ping_by(
     })
 }
 
-/// When pings are due.
+/// The times at which pings are due.
 fn dues(start: Instant, end: Instant, seed: u64) -> Vec<Instant> {
     // The stream of random numbers differs from that of the requests of the same seed.
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
@@ -187,7 +187,7 @@ fn std_span(span: Span) -> Duration {
 mod tests {
     use super::*;
 
-    /// Somebody far away, who does not hear every fifth.
+    /// A peer at a distance of `FAR` that does not answer every fifth ping.
     #[test]
     fn a_ping_takes_as_long_as_its_answer_and_no_answer_is_a_loss() {
         const FAR: Duration = Duration::from_millis(20);

@@ -18,13 +18,13 @@ pub struct Start<'a> {
     pub leeway: &'a Path,
     /// The host.
     pub host: &'a str,
-    /// What the program is called in errors.
+    /// Name of the program in errors.
     pub name: &'static str,
     /// The program and its arguments.
     pub command: &'a Command,
     /// The file that its standard error goes to.
     pub log: &'a Path,
-    /// What is in the standard error once the program serves.
+    /// Text in the standard error when the program serves.
     pub ready: &'a str,
 }
 
@@ -32,7 +32,7 @@ impl Start<'_> {
     /// Starts the program, and waits until it serves.
     ///
     /// # Errors
-    /// There is no such host; the program ends, or does not serve in time: what it said.
+    /// The host does not exist, or the program ends or does not serve in time; with its output.
     pub fn on(&self, net: &Testnet) -> Result<Child, Error> {
         let failed = |why: String| Error::Program { program: self.name, host: self.host.into(), why };
         let mut held = Command::new(self.leeway);
@@ -40,7 +40,8 @@ impl Start<'_> {
         held.arg(self.command.get_program()).args(self.command.get_args());
         let log = File::create(self.log).map_err(|error| failed(error.to_string()))?;
         held.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
-        // A process group of its own: Ctrl-C at the terminal is for this process, which ends the program.
+        // A process group of its own: Ctrl-C at the terminal reaches this process, which ends the
+        // program.
         held.process_group(0);
         let mut child = net.spawn(self.host, held)?;
         let start = Instant::now();

@@ -107,7 +107,7 @@ impl Tally {
         self.next = self.next.max(number + 1);
     }
 
-    /// The next request is due; its number.
+    /// The next request is due. Returns its number.
     pub(crate) fn intend_next(&mut self, at: Instant) -> u64 {
         let number = self.next;
         self.intend(number, at);
@@ -176,7 +176,7 @@ mod tests {
         let at = |ms: u64| start + Duration::from_millis(ms);
         let span = Span { start, counted: at(100), end: at(1100), patience: Duration::ZERO };
         let mut tally = Tally::new(span);
-        // One every 100 ms; all of them are answered at 1050 ms, the last two never.
+        // One request every 100 ms. All are answered at 1050 ms, except the last two.
         for number in 0..11 {
             tally.intend(number, at(100 * number));
         }
@@ -187,11 +187,11 @@ mod tests {
         assert!(tally.waits());
         tally.close(at(1200));
         let class = tally.class();
-        // The first was intended before counting began, but was answered while it was going on.
+        // The first request was intended before the counting, and answered during it.
         assert_eq!((class.answered_per_s, class.unanswered, class.failed), (9.0, 2, 0));
         assert_eq!(class.goodput_bps, 72_000.0);
         let service = class.service.unwrap();
-        // 950, 850, ... 250 ms, and 300 and 200 ms so far.
+        // 950, 850, ... 250 ms, and 300 and 200 ms until the end.
         assert_eq!(service.count, 10);
         assert!((service.mean_s - 0.530).abs() < 0.001, "{service:?}");
         assert!((service.max_s - 0.950).abs() < 0.001, "{service:?}");

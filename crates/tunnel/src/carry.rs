@@ -18,28 +18,28 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Packets that are handed on together.
+/// Most packets that are delivered together.
 const BATCH: usize = 64;
-/// What is inside the transport and not yet sent may be so large.
+/// Most bytes in the transport that are not sent yet.
 pub(crate) const SEND_BUFFER: usize = 1 << 20;
 
-/// What one end of a tunnel is made of.
+/// The parts of one end of a tunnel.
 #[derive(Clone)]
 pub(crate) struct Ends {
     pub egress: Arc<Egress>,
     pub inward: Arc<dyn Inward>,
-    /// The only addresses that packets may come from; nothing: any.
+    /// Addresses that packets may come from; `None` for any address.
     pub from: Option<(Ipv4Addr, Ipv6Addr)>,
     pub counts: Arc<Counts>,
-    /// A peer that is silent for this time counts as gone.
+    /// A peer without a message for this time counts as gone.
     pub silence: Duration,
-    /// What a server tells of itself.
+    /// The server's [`Standing`] for the client.
     pub tell: Tell,
-    /// Where a client notes what its server has told; nothing at a server.
+    /// Where a client stores the server's [`Standing`]; `None` at a server.
     pub told: Option<Arc<Mutex<Option<Standing>>>>,
 }
 
-/// What went through a tunnel.
+/// Packets and bytes that a tunnel carried.
 #[derive(Debug, Default)]
 pub struct Counts {
     pub(crate) sent: AtomicU64,
@@ -60,7 +60,7 @@ impl Counts {
         (self.received.load(Ordering::Relaxed), self.received_bytes.load(Ordering::Relaxed))
     }
 
-    /// Packets of the peer that did not parse, or came from an address that is not its own.
+    /// Packets of the peer that were not valid IP, or came from another address than the peer's.
     pub fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }
@@ -72,7 +72,7 @@ impl Counts {
 }
 
 impl Ends {
-    /// The peer says how it stands. Nobody asks a client.
+    /// Stores the [`Standing`] of the server. A client may not send one; it counts as refused.
     pub fn heard(&self, standing: Standing) {
         match &self.told {
             Some(told) => *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(standing),
@@ -80,7 +80,7 @@ impl Ends {
         }
     }
 
-    /// Whether `packet` may come out of this tunnel; counts it.
+    /// Whether `packet` may leave this tunnel. Counts the packet.
     pub fn admits(&self, packet: &[u8]) -> bool {
         let own = match (self.from, source(packet)) {
             (_, None) => false,
@@ -108,10 +108,10 @@ pub(crate) async fn carry(connection: &Connection, sender: &Sender, ends: &Ends)
 
 async fn send(connection: &Connection, sender: &Sender, ends: &Ends) -> ConnectionError {
     let mut next_id = 0u16;
-    // Out of the queue, and not allowed to go yet.
+    // The packet that left the queue and waits for its grant.
     let mut head: Option<Parcel> = None;
     let mut tell = ends.tell.clone();
-    // One that is lost is followed by another.
+    // A lost message is followed by another one.
     let say = |datagram: &[u8]| {
         let _ = connection.send_datagram(Bytes::copy_from_slice(datagram));
     };
@@ -149,14 +149,14 @@ async fn send(connection: &Connection, sender: &Sender, ends: &Ends) -> Connecti
             }
             burst += 1;
             if burst == BATCH {
-                // What arrives has its turn, too.
+                // Lets the receiving half run.
                 tokio::task::yield_now().await;
                 burst = 0;
             }
         }
         let tell_at = sender.home_report_us().map(|at_us| sender.clock().at(at_us));
         let wake = wake.into_iter().chain(tell_at).min();
-        // A connection that ends while nothing moves is seen by the receiving half.
+        // The receiving half notices the end of the connection, so the wait may be long.
         let at = wake.unwrap_or_else(|| Instant::now() + Duration::from_secs(3600));
         tokio::select! {
             () = ends.egress.arrival(), if head.is_none() => {}
@@ -167,8 +167,8 @@ async fn send(connection: &Connection, sender: &Sender, ends: &Ends) -> Connecti
     }
 }
 
-/// Gives a packet to QUIC, in halves where the path takes no longer ones. Nothing, if it cannot
-/// take it now: IP may lose it.
+/// Gives a packet to QUIC, in two halves if the path does not take its length. A packet that QUIC
+/// does not take now is dropped, as IP allows.
 fn hand_over(
     connection: &Connection,
     sender: &Sender,
@@ -221,7 +221,7 @@ async fn receive(connection: &Connection, sender: &Sender, ends: &Ends) -> Conne
     }
 }
 
-/// A datagram that has arrived already.
+/// A datagram that has already arrived.
 fn at_hand(connection: &Connection) -> Option<Bytes> {
     let mut context = Context::from_waker(Waker::noop());
     match pin!(connection.read_datagram()).poll(&mut context) {
@@ -256,13 +256,13 @@ fn arrived(
         }
     };
     if let Some(report) = meter.arrived(sender.clock().stamp_us(), stamp_us, length) {
-        // One that is lost is followed by another.
+        // A lost report is followed by another one.
         let _ = connection.send_datagram(Bytes::copy_from_slice(&wire::report_datagram(&report)));
     }
     batch.extend(packet.filter(|packet| ends.admits(packet)));
 }
 
-/// The half of a packet that waits for the other: one, so that a peer cannot fill memory with halves.
+/// The half of a packet that waits for the other half. Only one is kept, to bound the memory.
 #[derive(Debug, Default)]
 struct Halves(Option<(u16, bool, Bytes)>);
 

@@ -22,36 +22,36 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// The congestion control of the kernel over TCP, if nothing else is asked for.
+/// The kernel's congestion control over TCP, unless the options name another one.
 pub const CONGESTION: &str = "leeway_ledbat";
 
-/// Waiting between tries: this, doubled each time, up to the second.
+/// Wait before the first new attempt. It doubles with each attempt, up to [`LONGEST_WAIT`].
 const FIRST_WAIT: Duration = Duration::from_millis(250);
 const LONGEST_WAIT: Duration = Duration::from_secs(8);
 
-/// The longest packet on a tunnel that fits into a packet of Ethernet with all headers, over IPv4
-/// and IPv6, in bytes.
+/// Longest packet on a tunnel, in bytes. With all headers it fits into an Ethernet packet of 1500
+/// bytes, over IPv4 and IPv6.
 pub const MTU: u16 = 1400;
 
-/// What carries the packets.
+/// The transport of the packets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Transport {
-    /// Datagrams of QUIC, under a law of ours.
+    /// Datagrams of QUIC, under one of Leeway's laws.
     Quic(LawSpec),
-    /// One TCP connection, under a congestion control of the kernel by its name there.
+    /// One TCP connection, under the kernel's congestion control with this name.
     Tcp(String),
 }
 
 impl Transport {
-    /// QUIC, under that law or else [`LAW`].
+    /// QUIC under the law, by default [`LAW`].
     ///
     /// # Errors
-    /// There is no such law.
+    /// The law does not exist.
     pub fn quic(law: Option<&str>) -> Result<Self, LawError> {
         law.unwrap_or(LAW).parse().map(Transport::Quic)
     }
 
-    /// TCP, under that congestion control or else the one that `leeway kernel load ledbat` makes.
+    /// TCP under the congestion control, by default the one of `leeway kernel load ledbat`.
     pub fn tcp(congestion: Option<&str>) -> Self {
         Transport::Tcp(congestion.unwrap_or(CONGESTION).to_owned())
     }
@@ -60,15 +60,16 @@ impl Transport {
 /// How a client works.
 #[derive(Debug, Clone)]
 pub struct ClientOptions {
-    /// What carries the packets, and the law of what it sends.
+    /// The transport, with the law for what the client sends.
     pub transport: Transport,
     /// The queue in front of the law's window.
     pub queue: QueueSpec,
-    /// The longest packet that it takes.
+    /// Longest packet that the client takes, in bytes.
     pub mtu: u16,
-    /// A mark on the tunnel's own packets, for routing rules.
+    /// Mark (SO_MARK) of the tunnel's own packets, for routing rules.
     pub mark: Option<u32>,
-    /// A server that is silent for this time counts as gone; [`crate::SILENCE`] is a long time.
+    /// A server without a message for this time counts as gone. [`crate::SILENCE`] is the usual
+    /// time.
     pub silence: Duration,
 }
 
@@ -79,7 +80,7 @@ pub enum Status {
     Connecting,
     /// Packets are carried.
     Up(Welcome),
-    /// The connection is gone, and the client will try again. A gateway goes directly meanwhile.
+    /// The connection is gone, and the client tries again. Meanwhile a gateway sends directly.
     Down(String),
 }
 
@@ -99,9 +100,10 @@ impl Client {
     /// Looks up the server's address. Nothing is connected yet.
     ///
     /// # Errors
-    /// [`Error::Lost`] where the name has no address.
+    /// [`Error::Lost`] if the name has no address.
     pub async fn new(token: Token, options: ClientOptions) -> Result<Self, Error> {
-        // Once, and before any route leads into the tunnel: later a lookup could need the tunnel that it is for.
+        // The lookup happens once, before any route leads into the tunnel. A later lookup could
+        // need the tunnel itself.
         let found = tokio::net::lookup_host(&token.address).await.map(Iterator::collect::<Vec<_>>);
         let servers =
             found.map_err(|error| Error::Lost(format!("cannot look up {}: {error}", token.address)))?;
@@ -118,42 +120,44 @@ impl Client {
         })
     }
 
-    /// Where packets for the tunnel go in.
+    /// The queue for packets into the tunnel.
     pub fn egress(&self) -> Arc<Egress> {
         Arc::clone(&self.egress)
     }
 
-    /// What went through.
+    /// The packets and bytes that were carried.
     pub fn counts(&self) -> Arc<Counts> {
         Arc::clone(&self.counts)
     }
 
-    /// How things stand, and every change of it.
+    /// The state, and each change of it.
     pub fn status(&self) -> watch::Receiver<Status> {
         self.status.subscribe()
     }
 
-    /// How the server has said last that it stands; nothing before it did, or while there is no connection.
+    /// The last [`Standing`] of the server; `None` before the first one and without a connection.
     pub fn standing(&self) -> Option<Standing> {
         *self.standing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the law is doing; nothing over TCP or while there is no connection.
+    /// The state of the law; `None` over TCP and without a connection.
     pub fn steering(&self) -> Option<Steering> {
         self.sender.borrow().as_ref().map(|sender| sender.steering())
     }
 
-    /// The foreground at this end of the line was seen: packets of both ends wait for the bytes that the
-    /// foreground expects. The server is told only while it sends something. Over TCP this does nothing.
+    /// Takes observations of the foreground at this end of the line. Both ends then leave room for
+    /// the bytes that the foreground expects. The server is told only while it sends something. No
+    /// effect over TCP.
     pub fn home_observed(&self, observations: &[Observation]) {
         if let Some(sender) = &*self.sender.borrow() {
             sender.home_observed(observations);
         }
     }
 
-    /// Connects, again and again, and carries packets. `up` gets each welcome and says where packets go.
+    /// Connects, reconnects and carries packets. `up` gets each welcome, and returns the
+    /// destination of packets.
     ///
-    /// Does not end before the server says no, or `up` does.
+    /// Returns when the server refuses, or `up` fails.
     pub async fn run(&self, mut up: impl FnMut(&Welcome) -> Result<Arc<dyn Inward>, Error>) -> Error {
         let mut wait = FIRST_WAIT;
         loop {
@@ -164,7 +168,8 @@ impl Client {
                         Err(error) => return error,
                     };
                     wait = FIRST_WAIT;
-                    // What waited for the connection before is old; what comes after the good news is not.
+                    // Packets that waited for the connection are old. Packets that arrive after
+                    // this status are sent.
                     self.egress.clear();
                     self.status.send_replace(Status::Up(welcome));
                     let error = self.carry(tunnel, inward).await;
@@ -185,7 +190,7 @@ impl Client {
     async fn carry(&self, tunnel: Tunnel, inward: Arc<dyn Inward>) -> Error {
         let silence = match tunnel {
             Tunnel::Quic { .. } => self.options.silence,
-            // The server says less often that it lives.
+            // Over TCP the server sends a sign of life every [`ALIVE`].
             Tunnel::Tcp(_) => self.options.silence.max(ALIVE * 5 / 2),
         };
         let (egress, counts) = (Arc::clone(&self.egress), Arc::clone(&self.counts));
@@ -237,8 +242,8 @@ impl Client {
         let socket = quic::socket(SocketAddr::new(any, 0), self.options.mark)?;
         let runtime = quinn::default_runtime()
             .ok_or_else(|| Error::Options("a client needs a runtime of tokio".into()))?;
-        // A socket of its own has one connection, which no identifier has to tell from others:
-        // eight bytes less in each packet.
+        // This socket has one connection only, so packets need no connection ID. That saves eight
+        // bytes in each packet.
         let mut endpoint = EndpointConfig::default();
         endpoint.cid_generator(|| Box::new(RandomConnectionIdGenerator::new(0)));
         let endpoint =
@@ -248,7 +253,8 @@ impl Client {
             .map_err(|error| Error::Lost(error.to_string()))?;
         let connection = connecting.await.map_err(|error| quic::explain(&error))?;
         let said = self.greet_quic(&connection).await;
-        // A refusal comes as the end of the connection, of which a stream only says that it broke.
+        // A refusal arrives as the end of the connection, while the stream only reports that it
+        // broke.
         let welcome = match (said, connection.close_reason()) {
             (Ok(Greeting::Welcome(welcome)), _) => welcome,
             (_, Some(reason)) => return Err(quic::explain(&reason)),
@@ -270,7 +276,7 @@ impl Client {
         let _ = send.finish();
         let said = quic::greeting(&mut receive).await;
         if said.is_err() {
-            // The reason is a moment behind.
+            // The reason of the end arrives a moment later.
             let _ = tokio::time::timeout(Duration::from_millis(500), connection.closed()).await;
         }
         said
@@ -297,13 +303,13 @@ impl std::fmt::Debug for Client {
     }
 }
 
-/// A connection that has been welcomed.
+/// A connection after the welcome.
 enum Tunnel {
     Quic { connection: Connection, sender: Arc<Sender>, endpoint: Endpoint },
     Tcp(Box<stream::Connected>),
 }
 
-/// Says goodbye however the client ends.
+/// Closes the connection when the client ends in any way.
 struct Closing {
     connection: Connection,
     endpoint: Endpoint,

@@ -1,4 +1,4 @@
-//! The TUN device. One call moves many packets; where the device has offloads, it segments and
+//! The TUN device. One system call moves many packets. With offloads the device also segments and
 //! joins them.
 
 use crate::Error;
@@ -11,22 +11,23 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tun_rs::{AsyncDevice, DeviceBuilder, GROTable, IDEAL_BATCH_SIZE, VIRTIO_NET_HDR_LEN};
 
-/// The longest packet of a device.
+/// Longest packet of a device, in bytes.
 const LONGEST: usize = 65_535;
-/// The longest packet of a tunnel: [`crate::wire::FRAME_LIMIT`] without the kind of a frame.
+/// Longest packet of a tunnel: [`crate::wire::FRAME_LIMIT`] without the byte for the kind of a
+/// frame.
 const PACKET: usize = crate::wire::FRAME_LIMIT - 1;
 
-/// Shorter packets are copied into buffers of their own length.
+/// Packets below this length are copied into buffers of their own length.
 const SMALL: usize = 512;
 
-/// A TUN device. It goes when this is dropped, or the process ends.
+/// A TUN device. It goes when this is dropped, or when the process ends.
 pub struct Tun {
     device: AsyncDevice,
     name: String,
     writer: Mutex<Writer>,
 }
 
-/// Buffers to read with.
+/// Buffers for reading.
 pub struct Reader {
     raw: Vec<u8>,
     packets: Vec<BytesMut>,
@@ -41,7 +42,7 @@ struct Writer {
 }
 
 impl Tun {
-    /// A device that is down and has no address. `name` may have a `%d` for a free number.
+    /// Opens a device that is down and has no address. `%d` in `name` stands for a free number.
     ///
     /// # Errors
     /// [`Error::NoTun`], [`Error::Rights`], [`Error::System`].
@@ -60,12 +61,12 @@ impl Tun {
         Ok(Tun { device, name, writer: Mutex::new(writer) })
     }
 
-    /// Its name.
+    /// The name of the device.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its number.
+    /// The interface index of the device.
     ///
     /// # Errors
     /// [`Error::System`] when the device is gone.
@@ -73,7 +74,7 @@ impl Tun {
         self.device.if_index().map_err(Error::of("ask for the number of a TUN device"))
     }
 
-    /// Hands every packet to `egress` until the device is gone.
+    /// Gives every packet to `egress` until the device is gone.
     pub async fn feed(&self, egress: &Egress) {
         let (mut reader, mut parcels) = (Reader::default(), Vec::new());
         while self.read(&mut reader, &mut parcels).await.is_ok() {
@@ -89,11 +90,11 @@ impl Tun {
         let Reader { raw, packets, sizes } = reader;
         let count = match self.device.recv_multiple(raw, packets, sizes, HEADROOM).await {
             Ok(count) => count,
-            // EBADFD: somebody has deleted the device.
+            // EBADFD: the device was deleted.
             Err(error) if error.raw_os_error() == Some(77) => {
                 return Err(Error::of("read from a TUN device")(error));
             }
-            // A packet that is longer than the tunnel takes, or a device that is down: what is there is lost.
+            // The packet is longer than a tunnel takes, or the device is down. The packet is lost.
             Err(_) => {
                 tokio::time::sleep(Duration::from_millis(1)).await;
                 return Ok(());
@@ -125,7 +126,7 @@ impl Inward for Tun {
             buffer.extend_from_slice(packet);
             batch.push(buffer);
         }
-        // A device that is down or full: the packets are lost, as they would be on a wire.
+        // A device that is down or full drops the packets, as a wire would.
         let device: &tun_rs::DeviceImpl = &self.device;
         let _ = device.send_multiple(table, batch, VIRTIO_NET_HDR_LEN);
         spare.append(batch);

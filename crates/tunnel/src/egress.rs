@@ -25,7 +25,7 @@ pub struct Parcel {
 }
 
 impl Parcel {
-    /// The packet in `bytes`, after the headroom; `bytes` has at least that.
+    /// The packet in `bytes`, behind a headroom of [`HEADROOM`] bytes.
     pub fn new(bytes: BytesMut) -> Self {
         let packet = bytes.get(HEADROOM..).unwrap_or_default();
         Parcel { flow: ip::flow(packet), ecn: ip::ecn(packet), bytes }
@@ -74,8 +74,7 @@ impl leeway_queue::Packet for Parcel {
     }
 }
 
-/// The queue of one direction of one tunnel. It holds a million bytes in 8192 packets at most,
-/// whatever its discipline.
+/// The queue of one direction of one tunnel: at most 1 MB in 8192 packets, under any discipline.
 pub struct Egress {
     queue: Mutex<AnyQueue<Parcel>>,
     spec: QueueSpec,
@@ -87,11 +86,11 @@ pub struct Egress {
 /// The answer of a queue.
 #[derive(Debug)]
 pub enum Next {
-    /// This.
+    /// The packet to send.
     Parcel(Parcel),
-    /// Nothing for this time, unless a packet arrives.
+    /// No packet before this time, unless one arrives.
     After(Duration),
-    /// Nothing.
+    /// The queue is empty.
     Empty,
 }
 
@@ -107,7 +106,7 @@ impl Egress {
         }
     }
 
-    /// Packets arrive.
+    /// Adds packets.
     pub fn push(&self, parcels: impl IntoIterator<Item = Parcel>) {
         let now = self.now();
         let mut drops = Drops(0);
@@ -137,7 +136,7 @@ impl Egress {
         }
     }
 
-    /// Waits for an arrival; returns at once if there was one since the last wait.
+    /// Waits for an arrival. Returns at once if there was one since the last wait.
     pub async fn arrival(&self) {
         self.ready.notified().await;
     }
@@ -147,7 +146,7 @@ impl Egress {
         self.queue().packets() > 0
     }
 
-    /// Forgets what waits.
+    /// Drops all packets that wait.
     pub fn clear(&self) {
         *self.queue() = build(&self.spec);
     }
@@ -179,7 +178,7 @@ impl std::fmt::Debug for Egress {
 }
 
 fn build(spec: &QueueSpec) -> AnyQueue<Parcel> {
-    // The rate that RED and PIE start from; the queue is served at whatever rate the law finds.
+    // A start value for RED and PIE. The queue is served at the rate that the law allows.
     let rate = Rate::from_bits_per_sec(10_000_000);
     spec.build(&BuildContext::new(Size::Bytes(Bytes::new(CAPACITY)), rate))
 }

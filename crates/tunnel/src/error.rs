@@ -16,35 +16,35 @@ pub enum Error {
     /// The kernel offers no TUN devices.
     #[error("there is no /dev/net/tun; the kernel needs TUN devices (CONFIG_TUN; `modprobe tun` may help)")]
     NoTun,
-    /// The network of this host was told something that it does not do.
+    /// A change of this host's network failed.
     #[error(transparent)]
     Net(#[from] leeway_net::Error),
-    /// Something that was asked for does not exist or contradicts something else.
+    /// An option does not exist, or contradicts another one.
     #[error("{0}")]
     Options(String),
     /// A file cannot be used.
     #[error("cannot use {path}: {error}")]
     File {
-        /// Which.
+        /// The file.
         path: String,
         /// What the system says.
         error: io::Error,
     },
-    /// A file says something that makes no sense.
+    /// The contents of a file are not valid.
     #[error("{path}: {message}")]
     State {
-        /// Which.
+        /// The file.
         path: String,
-        /// What and where.
+        /// What is wrong, and where.
         message: String,
     },
-    /// The other side refuses, or is not the one it should be.
+    /// The other end refuses, or has another key than expected.
     #[error("{0}")]
     Refused(String),
-    /// The connection broke, or could not be made; trying again may help.
+    /// The connection broke, or could not be made. Another attempt may succeed.
     #[error("{0}")]
     Lost(String),
-    /// Anything else that the system refused.
+    /// Another call to the system failed.
     #[error("cannot {what}: {error}")]
     System {
         /// What was tried.
@@ -55,7 +55,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The error of trying `what`.
+    /// The error of the attempt to do `what`.
     pub(crate) fn of(what: &'static str) -> impl Fn(io::Error) -> Error {
         move |error| match error.kind() {
             io::ErrorKind::PermissionDenied => Error::Rights { what },
@@ -63,12 +63,12 @@ impl Error {
         }
     }
 
-    /// A file that cannot be used.
+    /// The error for a file that cannot be used.
     pub(crate) fn file(path: &Path) -> impl Fn(io::Error) -> Error {
         move |error| Error::File { path: path.display().to_string(), error }
     }
 
-    /// Whether another try cannot go better: the other side has said no.
+    /// Whether another attempt cannot succeed, because the other end refused.
     pub fn is_final(&self) -> bool {
         !matches!(self, Error::Lost(_))
     }

@@ -1,9 +1,10 @@
-//! How the packets of the home's machines ([`leeway_net::TrafficObserver`]) are seen by the sharing.
+//! Observations of the home's packets ([`leeway_net::TrafficObserver`]), as the sharing takes
+//! them.
 
 use leeway_net::What;
 use leeway_share::Observation;
 
-/// What the packet of a machine of the home says of what comes to it.
+/// The observation for the line towards the home.
 pub fn down(what: What) -> Observation {
     match what {
         What::Connects => Observation::Connect,
@@ -12,7 +13,7 @@ pub fn down(what: What) -> Observation {
     }
 }
 
-/// And of what leaves it.
+/// The observation for the line away from the home; `None` if it has no bytes for that direction.
 pub fn up(what: What) -> Option<Observation> {
     match what {
         What::Sends(bytes) => Some(Observation::Bytes(bytes)),

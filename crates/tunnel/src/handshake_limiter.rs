@@ -1,5 +1,5 @@
-//! The handshake limiter: bounds the connections that have not yet said who they are, from one
-//! place and in all.
+//! The handshake limiter: bounds the connections whose peer has not proven its key yet, in all and
+//! for each source address (IPv6: for each /64).
 
 use leeway_guard::site;
 use std::collections::VecDeque;
@@ -7,8 +7,8 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
-/// Handshakes in progress. When there are too many, the oldest ends. So a flood displaces its own
-/// handshakes first, because other handshakes are over in a few round trips.
+/// The handshakes in progress. A new handshake beyond `total` ends the oldest one. A flood mostly
+/// displaces its own handshakes, because others take a few round trips only.
 #[derive(Debug)]
 pub(crate) struct HandshakeLimiter {
     total: usize,
@@ -16,7 +16,7 @@ pub(crate) struct HandshakeLimiter {
     waiting: Mutex<VecDeque<(IpAddr, Arc<Notify>)>>,
 }
 
-/// The place of one handshake, until it is dropped.
+/// The place of one handshake. Dropping it frees the place.
 #[derive(Debug)]
 pub(crate) struct Place {
     limiter: Arc<HandshakeLimiter>,
@@ -28,7 +28,8 @@ impl HandshakeLimiter {
         Arc::new(HandshakeLimiter { total, per_source, waiting: Mutex::new(VecDeque::new()) })
     }
 
-    /// A place for a handshake with `source`; nothing if that has too many.
+    /// A place for a handshake with `source`; `None` if `source` has `per_source` handshakes
+    /// already.
     pub fn enter(self: &Arc<Self>, source: IpAddr) -> Option<Place> {
         let source = site(source);
         let displaced = Arc::new(Notify::new());
@@ -80,11 +81,11 @@ mod tests {
         let flood: Vec<_> = (0..100).filter_map(|_| limiter.enter(at("192.0.2.1"))).collect();
         assert_eq!(flood.len(), 3);
         assert!(limiter.enter(at("::ffff:192.0.2.1")).is_none());
-        // A network of one user.
+        // Addresses of one /64, which one user has.
         let six: Vec<_> =
             (0..100).filter_map(|host| limiter.enter(at(&format!("2001:db8::{host:x}")))).collect();
         assert_eq!(six.len(), 3);
-        // From everywhere: the oldest give way.
+        // From many networks: the oldest ones are displaced.
         let many: Vec<_> = (0..50).filter_map(|net| limiter.enter(at(&format!("10.0.{net}.1")))).collect();
         assert_eq!(many.len(), 50);
         assert_eq!(limiter.len(), 8);

@@ -1,11 +1,10 @@
-//! What a machine needs around the tunnel's device: addresses, routes, address translation, and
-//! limits of what clients may reach.
+//! The network of a machine with a tunnel: addresses, routes, address translation, and limits on
+//! what clients may reach.
 //!
-//! Nothing that blocks traffic outlives the process. The device goes with its descriptor, and
-//! takes its addresses and routes along. The nftables table goes with its owner. Two routing
-//! rules of a killed client stay; the table that they point to is empty then, and the next
-//! client removes them. The rule of a program that binds its sockets stays in the same way.
-//! [`leftovers`] names these rules.
+//! Nothing that blocks traffic outlives the process. The device goes with its descriptor, with its
+//! addresses and routes. The nftables table goes with its owner. Two routing rules of a killed
+//! client stay. They lead to an empty table then, and the next client removes them. The rule of a
+//! killed program that binds its sockets stays as well. [`leftovers`] lists these rules.
 
 use crate::Error;
 use crate::device::Tun;
@@ -17,34 +16,34 @@ use leeway_net::{
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-/// The mark of the tunnel's own packets, and the number of the client's routing table.
+/// Mark of the tunnel's own packets, and number of the client's routing table.
 pub const MARK: u32 = 0x1ee3a;
 
-/// The routing tables of programs that bind their sockets: "LX" and the number of the device.
+/// Routing tables of programs that bind their sockets: "LX" plus the interface index of the
+/// device.
 const BOUND: u32 = 0x4c58_0000;
 
-/// Routing rules come before those of the system, which begin at 32766.
+/// Priority of the routing rules, before those of the system, which start at 32766.
 pub(crate) const PRIORITY: u32 = 31_000;
 
-/// Where clients of a relay may go.
+/// Destinations that clients of a relay may use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reach {
-    /// Whether also to addresses that are not the public Internet.
+    /// Whether addresses outside the public Internet are allowed.
     pub private: bool,
-    /// TCP and UDP ports; none: every port, and every other protocol.
+    /// Allowed TCP ports and UDP ports; `None` for all ports and protocols.
     pub ports: Option<[Vec<u16>; 2]>,
 }
 
 impl Default for Reach {
-    /// As at the gateway.
+    /// The public Internet and the ports of the gateway's default.
     fn default() -> Self {
         Reach { private: false, ports: Some([TCP_PORTS.into(), UDP_PORTS.into()]) }
     }
 }
 
 impl Reach {
-    /// Rules of nftables that refuse the rest to what comes in by a device; they are for packets
-    /// that are forwarded.
+    /// Rules of nftables that refuse all other forwarded packets from the device.
     fn rules(&self, table: &str, device: &str) -> String {
         let rule = |condition: &str, verdict: &str| {
             format!("add rule inet {table} forward iifname \"{device}\" {condition} {verdict}\n")
@@ -77,8 +76,9 @@ pub struct ServerHost {
 }
 
 impl ServerHost {
-    /// Gives the device its addresses and translates what clients send to the Internet, as far as `reach`
-    /// goes. They never reach each other, nor this host, but for a ping to its address in the tunnel.
+    /// Gives the device its addresses, and translates what clients send to the Internet, within
+    /// `reach`. Clients reach neither each other nor this host, except by ping to its address in
+    /// the tunnel.
     ///
     /// # Errors
     /// [`Error::Net`].
@@ -87,7 +87,7 @@ impl ServerHost {
         let (v4, v6) = pool.server();
         let (network_v4, network_v6) = (pool.network_v4(), pool.network_v6());
         let bits = network_v4.rsplit('/').next().unwrap_or("16").to_owned();
-        // Rules before the device is up: there is no moment in which it forwards everything.
+        // The rules come before the device is up, so that it never forwards everything.
         let table = format!("{}_{}", name.replace('-', "_"), std::process::id());
         let refused = reach.rules(&table, name);
         let rules = Table::own(
@@ -118,7 +118,7 @@ impl ServerHost {
         Ok(ServerHost { _rules: rules })
     }
 
-    /// Which settings of this host keep packets from being forwarded, as arguments of `sysctl -w`.
+    /// Settings of this host that prevent forwarding, as arguments of `sysctl -w`.
     pub fn forwarding_missing() -> Vec<&'static str> {
         [
             ("/proc/sys/net/ipv4/ip_forward", "net.ipv4.ip_forward=1"),
@@ -131,7 +131,7 @@ impl ServerHost {
     }
 }
 
-/// A network that is reached through the tunnel, such as `192.0.2.0/24` or `default`.
+/// A network to reach through the tunnel, such as `192.0.2.0/24` or `default`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Route(String);
 
@@ -162,12 +162,13 @@ impl FromStr for Route {
 /// The client's side: device, addresses and routes.
 #[derive(Debug)]
 pub struct ClientHost {
-    /// Whether everything goes through the tunnel, by rules that have to be removed.
+    /// Whether all traffic uses the tunnel, by rules that have to be removed.
     everything: bool,
 }
 
 impl ClientHost {
-    /// Gives the device the addresses of `welcome`, and leads `routes` into it; all traffic where there are none.
+    /// Gives the device the addresses of `welcome`, and leads `routes` into it. Empty `routes`
+    /// stand for all traffic.
     ///
     /// The tunnel's own packets carry [`MARK`] and go around it.
     ///
@@ -185,8 +186,8 @@ impl ClientHost {
         let everything = routes.is_empty();
         if everything {
             remove_rules();
-            // Answers to marked packets come where unmarked ones would not go; strict filters have
-            // to see the mark.
+            // Responses to marked packets arrive on an interface that unmarked packets would not
+            // use. Strict reverse-path filters need to see the mark.
             let _ = sysctl("net/ipv4/conf/all/src_valid_mark", "1");
         }
         let host = ClientHost { everything };
@@ -194,8 +195,8 @@ impl ClientHost {
         for family in Family::ALL {
             let mut batch = String::new();
             if everything && (family == Family::V4 || speaks_v6) {
-                // As wg-quick does it: everything without the mark looks into a table of its own,
-                // unless the main table knows better than by its default route.
+                // As wg-quick does it: packets without the mark use a table of their own, unless
+                // the main table has a more specific route than the default route.
                 batch.push_str(&format!(
                     "route add default dev {name} table {MARK}\n\
                      rule add not fwmark {MARK} table {MARK} priority {}\n\
@@ -220,18 +221,18 @@ impl Drop for ClientHost {
     }
 }
 
-/// The client's side in a program of which only sockets bound to the device use the tunnel. Nothing
-/// else on this host is routed into the tunnel, and only responses to those sockets come out of it.
+/// The client's side in a program in which only sockets bound to the device use the tunnel. No
+/// other traffic of this host enters the tunnel, and only responses to those sockets leave it.
 #[derive(Debug)]
 pub struct BoundHost {
     name: String,
-    /// The number of the routing table that leads into the device.
+    /// Number of the routing table that leads into the device.
     table: u32,
     _rules: Table,
 }
 
 impl BoundHost {
-    /// Rules for the device with that name and number.
+    /// Sets up the rules for the device with that name and interface index.
     ///
     /// # Errors
     /// [`Error::Net`].
@@ -254,18 +255,19 @@ impl BoundHost {
             ),
         )?;
         let host = BoundHost { name, table: BOUND | (index & 0xffff), _rules: rules };
-        // Also those of a program that was killed.
+        // Rules of a killed program go as well.
         host.remove_rules();
         let families = if has_v6(&host.name) { &Family::ALL[..] } else { &[Family::V4] };
         for &family in families {
             ip_of(family, &format!("rule add {}\n", host.rule()))?;
         }
-        // Answers of the whole Internet come by this device; of a strict and a loose filter the loose one counts.
+        // Responses from the whole Internet arrive on this device. The kernel takes the larger of
+        // two filter values, and 2 is the loose filter.
         let _ = sysctl(&format!("net/ipv4/conf/{}/rp_filter", host.name), "2");
         Ok(host)
     }
 
-    /// Gives the device these addresses, and the longest packet that it takes.
+    /// Gives the device these addresses and this MTU.
     ///
     /// # Errors
     /// [`Error::Net`].
@@ -303,7 +305,7 @@ impl Drop for BoundHost {
     }
 }
 
-/// Also those of a client that was killed.
+/// Removes the client's rules, also those of a client that was killed.
 pub(crate) fn remove_rules() {
     for family in Family::ALL {
         for priority in [PRIORITY, PRIORITY + 1] {
@@ -312,13 +314,13 @@ pub(crate) fn remove_rules() {
     }
 }
 
-/// What clients that were killed have left in this network namespace, and what is not in use.
+/// The rules that killed clients left in this network namespace, without those in use.
 ///
 /// # Errors
-/// The kernel does not list its rules.
+/// The kernel does not list the rules.
 pub fn leftovers() -> Result<Vec<Leftover>, leeway_net::Error> {
     let devices = leeway_net::devices()?;
-    // A client that lives has its route in there before there are rules.
+    // A running client adds its route before its rules.
     let lives = |&family: &Family| leeway_net::routing_tables(family).map(|tables| tables.contains(&MARK));
     let client = Family::ALL.iter().map(lives).collect::<Result<Vec<bool>, _>>()?.contains(&true);
     let left = |rule: Rule| {
@@ -335,10 +337,10 @@ pub fn leftovers() -> Result<Vec<Leftover>, leeway_net::Error> {
     Ok(Rule::all()?.into_iter().filter_map(left).collect())
 }
 
-/// Whether the device can have IPv6 addresses; also where the host's other devices have none.
+/// Whether the device can have IPv6 addresses, even if other devices of the host have none.
 pub(crate) fn has_v6(name: &str) -> bool {
     let key = format!("net/ipv6/conf/{name}/disable_ipv6");
-    // Without the right to say so, it may be so already.
+    // Without the right to write the setting, it may already have the value.
     let already = || std::fs::read_to_string(format!("/proc/sys/{key}")).is_ok_and(|text| text.trim() == "0");
     sysctl(&key, "0").is_ok() || already()
 }

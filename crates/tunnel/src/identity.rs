@@ -1,8 +1,8 @@
-//! Keys: each end has an Ed25519 key, and knows the fingerprint of the other's.
+//! Keys: each end has an Ed25519 key, and knows the fingerprint of the other end's key.
 //!
-//! TLS 1.3 proves to both sides that the peer has its key (raw public keys, RFC 7250: no
-//! certificate has to be parsed or can expire). No session is resumed and nothing is sent early,
-//! so a recorded handshake opens nothing.
+//! TLS 1.3 proves to each end that the peer has its key, by raw public keys (RFC 7250). So no
+//! certificate has to be parsed or can expire. No session is resumed and no early data is sent, so
+//! a recorded handshake opens nothing.
 
 use crate::Error;
 use crate::wire::PROTOCOL;
@@ -26,21 +26,21 @@ pub struct Fingerprint(pub [u8; 32]);
 
 /// Who may connect.
 pub trait Admission: fmt::Debug + Send + Sync {
-    /// Whether the client with this key may, now.
+    /// Whether the client with this key may connect now.
     ///
     /// # Errors
-    /// What keeps it out.
+    /// Why it may not.
     fn check(&self, client: &Fingerprint) -> Result<(), Denied>;
 }
 
 /// Why a client may not connect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Denied {
-    /// Nobody has this key.
+    /// The key is not known.
     Unknown,
-    /// Its invitation has been taken back.
+    /// The invitation was revoked.
     Revoked,
-    /// Its invitation is too old.
+    /// The invitation has expired.
     Expired,
 }
 
@@ -55,13 +55,13 @@ impl From<Denied> for CertificateError {
 }
 
 impl Denied {
-    /// The denial that a handshake ended with, if it did.
+    /// The denial that ended a handshake, if it was one.
     pub(crate) fn of(error: &CertificateError) -> Option<Denied> {
         let all = [Denied::Unknown, Denied::Revoked, Denied::Expired];
         all.into_iter().find(|&denied| CertificateError::from(denied) == *error)
     }
 
-    /// The same of the alert that was sent then (RFC 8446, 6.2).
+    /// The denial of an alert that was received (RFC 8446, 6.2).
     pub(crate) fn of_alert(alert: u8) -> Option<Denied> {
         match alert {
             48 => Some(Denied::Unknown),
@@ -76,7 +76,7 @@ impl Secret {
     /// A new key.
     ///
     /// # Errors
-    /// [`Error::System`] without randomness.
+    /// [`Error::System`] if the system has no randomness.
     pub fn generate() -> Result<Self, Error> {
         let mut bytes = [0; 32];
         getrandom::fill(&mut bytes)
@@ -89,23 +89,23 @@ impl Secret {
         Secret(bytes)
     }
 
-    /// Its bytes.
+    /// The bytes of the key.
     pub const fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
 
-    /// The fingerprint of its public key.
+    /// The fingerprint of the public key.
     pub fn fingerprint(&self) -> Result<Fingerprint, Error> {
         Ok(Fingerprint::of(&self.certified()?.cert[0]))
     }
 
-    /// Bytes for `purpose` that only who has the key can know.
+    /// Bytes for `purpose` that only the owner of the key can compute.
     pub(crate) fn derive(&self, purpose: &str) -> [u8; 32] {
         Sha256::new().chain_update(purpose).chain_update([0]).chain_update(self.0).finalize().into()
     }
 
     fn certified(&self) -> Result<CertifiedKey, Error> {
-        // PKCS #8 of an Ed25519 key (RFC 8410, 7): everything but the 32 bytes is fixed.
+        // PKCS #8 of an Ed25519 key (RFC 8410, 7). Everything except the last 32 bytes is fixed.
         const PREFIX: [u8; 16] =
             [0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20];
         let der = PrivatePkcs8KeyDer::from([PREFIX.as_slice(), &self.0].concat());
@@ -123,7 +123,7 @@ impl fmt::Debug for Secret {
 }
 
 impl Fingerprint {
-    /// That of a public key, as TLS has it (SubjectPublicKeyInfo).
+    /// The fingerprint of a public key in TLS's form (SubjectPublicKeyInfo).
     pub fn of(public: &[u8]) -> Self {
         Fingerprint(Sha256::digest(public).into())
     }
@@ -141,7 +141,7 @@ impl fmt::Debug for Fingerprint {
     }
 }
 
-/// TLS for a server with that key, for clients that `admission` lets in.
+/// TLS for a server with the key, for clients that `admission` admits.
 pub(crate) fn server_tls(
     secret: &Secret,
     admission: Arc<dyn Admission>,
@@ -155,14 +155,14 @@ pub(crate) fn server_tls(
         .with_client_cert_verifier(verifier)
         .with_cert_resolver(Arc::new(resolver));
     config.alpn_protocols = vec![PROTOCOL.to_vec()];
-    // A resumed session would not be asked for its key again: a revoked client could come back.
+    // A resumed session skips the key, and a revoked client could come back.
     config.send_tls13_tickets = 0;
     config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
     config.max_early_data_size = 0;
     Ok(config)
 }
 
-/// TLS for a client with that key, for the server with that fingerprint.
+/// TLS for a client with the key, to the server with the fingerprint.
 pub(crate) fn client_tls(secret: &Secret, server: Fingerprint) -> Result<rustls::ClientConfig, Error> {
     let resolver = rustls::client::AlwaysResolvesClientRawPublicKeys::new(Arc::new(secret.certified()?));
     let provider = provider();
@@ -180,7 +180,8 @@ pub(crate) fn client_tls(secret: &Secret, server: Fingerprint) -> Result<rustls:
     Ok(config)
 }
 
-/// The words for a refusal that came as an alert of TLS (RFC 8446, 6.2), if they are more than its name.
+/// The explanation of a refusal by a TLS alert (RFC 8446, 6.2); `None` if the alert's name says
+/// enough.
 pub(crate) fn explain_alert(alert: u8) -> Option<&'static str> {
     match alert {
         48 => Some("the server does not know this token: it was made for another server, or removed"),
@@ -203,8 +204,8 @@ fn unusable(error: &dyn fmt::Display) -> Error {
     Error::Options(format!("the key cannot be used: {error}"))
 }
 
-/// What both ends verify alike: signatures of TLS 1.3 with an Ed25519 key that came without a
-/// certificate. The two traits of rustls name the same methods.
+/// What both ends verify in the same way: signatures of TLS 1.3 with an Ed25519 key without a
+/// certificate. The two traits of rustls have the same methods.
 macro_rules! raw_keys_only {
     () => {
         fn verify_tls12_signature(
@@ -240,7 +241,7 @@ macro_rules! raw_keys_only {
     };
 }
 
-/// The server's look at clients.
+/// The server's verification of clients.
 #[derive(Debug)]
 struct Clients {
     admission: Arc<dyn Admission>,
@@ -267,7 +268,7 @@ impl ClientCertVerifier for Clients {
     raw_keys_only!();
 }
 
-/// The client's look at the server.
+/// The client's verification of the server.
 #[derive(Debug)]
 struct Server {
     server: Fingerprint,

@@ -2,8 +2,9 @@
 
 use bytes::Bytes;
 
-/// Takes packets that came out of a tunnel: a device, or a program that embeds one end.
+/// A destination for packets from a tunnel: a device, or a program that embeds one end.
 pub trait Inward: Send + Sync + 'static {
-    /// IP packets, in the order of their arrival. What cannot be taken is dropped: this does not wait.
+    /// Delivers IP packets in the order of their arrival. Never waits; packets that do not fit are
+    /// dropped.
     fn deliver(&self, packets: &[Bytes]);
 }

@@ -1,10 +1,11 @@
 //! IP over QUIC or TCP, sent under a control law.
 //!
-//! A [`Server`] gives addresses to clients that have a [`Token`]. A [`Client`] connects and
-//! stays connected. Between them go IP packets. Over QUIC they are datagrams, and the sharing
-//! ([`leeway_share`]) says when each may go, by one-way delays ([`owd`]) and by what the foreground
-//! at the client's end expects ([`foreground`]). Over TCP they are under any law of the kernel. A queue
-//! discipline stands in front ([`Egress`]).
+//! A [`Server`] gives addresses to clients that have a [`Token`]. A [`Client`] connects, and
+//! reconnects when the connection breaks. They exchange IP packets. Over QUIC the packets are
+//! datagrams, and the sharing ([`leeway_share`]) grants each of them. It uses one-way delays
+//! ([`owd`]) and the bytes that the foreground at the client's end expects ([`foreground`]). Over
+//! TCP a congestion control of the kernel decides. A queue discipline stands in front
+//! ([`Egress`]).
 //!
 //! Each end either has a TUN device ([`Tun`], [`host`]) or belongs to a program that gives and
 //! takes packets itself ([`Inward`], [`Switch`]). Only [`wire`] reads what comes from the

@@ -13,54 +13,55 @@
 
 use std::time::{Duration, Instant};
 
-/// How often the receiver reports, in microseconds.
+/// Interval of reports, in microseconds.
 pub const REPORT_EVERY_US: u32 = 5_000;
 
-/// A report about fewer bytes than this waits for [`REPORT_LATEST_US`] since the last one.
+/// Reports about fewer bytes than this are sent every [`REPORT_LATEST_US`] only.
 pub const REPORT_BYTES: usize = 1_000;
-/// As long as QUIC's own acknowledgements may wait, in microseconds (RFC 9000, 18.2, `max_ack_delay`).
+/// Longest interval of reports, in microseconds: the default `max_ack_delay` of QUIC (RFC 9000,
+/// 18.2).
 pub const REPORT_LATEST_US: u32 = 25_000;
 
-/// What the stamps count: microseconds.
+/// Unit of the stamps, in microseconds.
 pub const RESOLUTION_US: u32 = 1;
 
-/// What the receiver saw since its last report.
+/// What the receiver measured since its last report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Report {
-    /// The least relative one-way delay, modulo 2^32 microseconds.
+    /// Smallest relative one-way delay, modulo 2^32 microseconds.
     pub delay_us: u32,
-    /// The stamp of the newest packet.
+    /// Stamp of the newest packet.
     pub stamp_us: u32,
-    /// Packets it is about; 65535 also stands for more.
+    /// Number of packets; 65535 stands for that many or more.
     pub packets: u16,
 }
 
-/// A clock for stamps: microseconds since it was made, modulo 2^32.
+/// A clock for stamps: microseconds since its start, modulo 2^32.
 #[derive(Debug, Clone, Copy)]
 pub struct Clock(Instant);
 
 impl Clock {
-    /// A clock that begins now.
+    /// A clock that starts now.
     pub fn start() -> Self {
         Clock(Instant::now())
     }
 
-    /// The time, wrapping every 71 minutes.
+    /// The time in microseconds; it wraps every 71 minutes.
     pub fn stamp_us(&self) -> u32 {
         self.micros() as u32
     }
 
-    /// The time without wrapping.
+    /// The time in microseconds, without wrapping.
     pub fn micros(&self) -> u64 {
         u64::try_from(self.0.elapsed().as_micros()).unwrap_or(u64::MAX)
     }
 
-    /// When this clock was 0.
+    /// The start of the clock.
     pub fn epoch(&self) -> Instant {
         self.0
     }
 
-    /// When this clock shows `micros`.
+    /// The moment at which the clock shows `micros`.
     pub fn at(&self, micros: u64) -> tokio::time::Instant {
         (self.0 + Duration::from_micros(micros)).into()
     }
@@ -75,7 +76,7 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// A stamped packet of `bytes` arrived. Returns a report if one is due.
+    /// Takes a stamped packet of `bytes`. Returns a report if one is due.
     pub fn arrived(&mut self, now_us: u32, stamp_us: u32, bytes: usize) -> Option<Report> {
         let delay_us = now_us.wrapping_sub(stamp_us);
         let report = match self.pending {
@@ -110,7 +111,7 @@ mod tests {
     #[test]
     fn the_least_delay_of_an_interval_is_reported() {
         let mut meter = Meter::default();
-        // Clocks that differ by more than their range, and wrap in between.
+        // Clocks that differ by more than their range, and wrap meanwhile.
         let sent = u32::MAX - 3_000;
         let at = |sent_us: u32, delay_us: u32| (sent_us.wrapping_add(delay_us).wrapping_add(77), sent_us);
         let (now, stamp) = at(sent, 20_000);
@@ -150,7 +151,7 @@ mod tests {
         assert_eq!(reports(7_000, 1400), 143, "one for each segment");
         assert_eq!(reports(1_000, 1400), 200, "one each 5 ms");
         assert_eq!(reports(12_500, 52), 40, "one for two acknowledgements");
-        // Nine of them are not enough, ten are.
+        // Nine packets are not enough, ten are.
         assert_eq!(reports(1_000, 100), 100);
     }
 }

@@ -5,7 +5,7 @@ use crate::identity::Secret;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-/// A network of IPv4 and one of IPv6.
+/// An IPv4 network and an IPv6 network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pool {
     v4: Network4,
@@ -23,8 +23,8 @@ pub struct Network4 {
 pub const V6_BITS: u8 = 64;
 
 impl Pool {
-    /// The pool of a server: that IPv4 network, and the unique local IPv6 network (RFC 4193) that
-    /// follows from its key.
+    /// The pool of a server: the IPv4 network, and a unique local IPv6 network (RFC 4193) that is
+    /// derived from the server's key.
     pub fn new(v4: Network4, key: &Secret) -> Self {
         let random = key.derive("leeway tunnel network");
         let mut octets = [0; 16];
@@ -48,13 +48,13 @@ impl Pool {
         (self.host4(1), self.host6(1))
     }
 
-    /// The addresses of the client with this number, from 1.
+    /// The addresses of the client with this number. Numbers start at 1.
     ///
     /// # Errors
-    /// [`Error::Options`] where the network is too small.
+    /// [`Error::Options`] if the network is too small.
     pub fn client(&self, number: u32) -> Result<(Ipv4Addr, Ipv6Addr), Error> {
         let host = number.saturating_add(1);
-        // The last one is the broadcast address.
+        // The last address is the broadcast address.
         if number == 0 || u64::from(host) + 1 >= 1 << (32 - self.v4.bits) {
             return Err(Error::Options(format!(
                 "the network {} has no address for client {number}; give the server a larger one",

@@ -15,22 +15,22 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The peer may come back.
+/// Close code: the peer may connect again.
 pub(crate) const CLOSE_AGAIN: VarInt = VarInt::from_u32(0);
-/// The peer is not welcome.
+/// Close code: the peer is refused.
 pub(crate) const CLOSE_FOR_GOOD: VarInt = VarInt::from_u32(1);
 /// Longest time of each step of a handshake.
 pub(crate) const HANDSHAKE: Duration = Duration::from_secs(5);
-/// A peer that is silent for this time counts as gone.
+/// A peer without a message for this time counts as gone.
 pub const SILENCE: Duration = Duration::from_secs(15);
 /// Interval of keep-alive messages.
 pub(crate) const ALIVE: Duration = Duration::from_secs(4);
 
-/// The largest UDP payload of IPv4 on Ethernet; the path is probed for what it really takes.
+/// Largest UDP payload of IPv4 on Ethernet. QUIC probes the path for the real limit.
 const LARGEST_PAYLOAD: u16 = 1472;
 const SOCKET_BUFFER: usize = 4 << 20;
 
-/// Limits and law of one connection. The connection ends when the peer has been silent for `silence`.
+/// Limits and law of one connection. The connection ends when the peer is silent for `silence`.
 pub(crate) fn transport(sender: &Arc<Sender>, silence: Duration) -> Arc<TransportConfig> {
     let mut config = TransportConfig::default();
     let mut discovery = MtuDiscoveryConfig::default();
@@ -49,26 +49,26 @@ pub(crate) fn transport(sender: &Arc<Sender>, silence: Duration) -> Arc<Transpor
     Arc::new(config)
 }
 
-/// A UDP socket at `address`; `mark` is for routing rules.
+/// A UDP socket at `address`, with `mark` for routing rules.
 pub(crate) fn socket(address: SocketAddr, mark: Option<u32>) -> Result<UdpSocket, Error> {
     let what = "open a UDP socket";
     let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))
         .map_err(Error::of(what))?;
     if address.is_ipv6() {
-        // One socket for both where the address is the unspecified one.
+        // One socket serves both families at the unspecified address.
         let _ = socket.set_only_v6(false);
     }
     if let Some(mark) = mark {
         socket.set_mark(mark).map_err(Error::of("mark the tunnel's own packets"))?;
     }
-    // As much as the system allows.
+    // The kernel may give less.
     let _ = socket.set_recv_buffer_size(SOCKET_BUFFER);
     let _ = socket.set_send_buffer_size(SOCKET_BUFFER);
     socket.bind(&address.into()).map_err(|error| listen_error(address, error))?;
     Ok(socket.into())
 }
 
-/// Why one cannot listen there.
+/// The error of a listener at `address`.
 pub(crate) fn listen_error(address: SocketAddr, error: std::io::Error) -> Error {
     match error.kind() {
         std::io::ErrorKind::AddrInUse | std::io::ErrorKind::AddrNotAvailable => {
@@ -107,7 +107,7 @@ pub(crate) fn peer(connection: &Connection) -> Option<Fingerprint> {
     Some(Fingerprint::of(identity.first()?))
 }
 
-/// The end of a connection in words.
+/// Explains the end of a connection.
 pub(crate) fn explain(error: &ConnectionError) -> Error {
     match error {
         ConnectionError::ApplicationClosed(ApplicationClose { error_code, reason }) => {
@@ -127,14 +127,14 @@ pub(crate) fn explain(error: &ConnectionError) -> Error {
     }
 }
 
-/// Why this end has refused the peer's token, if it has.
+/// The reason for which this end refused the peer's token, if it did.
 pub(crate) fn denial(error: &ConnectionError) -> Option<Denied> {
     let ConnectionError::TransportError(transport) = error else { return None };
     let code = u64::from(transport.code);
     CRYPTO.contains(&code).then(|| Denied::of_alert((code & 0xff) as u8)).flatten()
 }
 
-/// The alerts of TLS among the codes of errors (RFC 9000, 20.1).
+/// Error codes that carry TLS alerts (RFC 9000, 20.1).
 const CRYPTO: std::ops::Range<u64> = 0x100..0x200;
 
 fn by_code(code: u64, error: &ConnectionError) -> Error {

@@ -1,7 +1,7 @@
 //! Invited clients: a folder with the server's key and a file of clients.
 //!
-//! The file has only fingerprints of the clients' public keys, so whoever reads it learns no
-//! secret and cannot join. A running server sees a change of the file at the next handshake.
+//! The file has only fingerprints of the clients' public keys. Whoever reads it learns no secret
+//! and cannot join. A running server sees a change of the file at the next handshake.
 
 use crate::Error;
 use crate::identity::{Admission, Denied, Fingerprint, Secret};
@@ -16,25 +16,25 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Addresses of the pool are given by number, to as many clients.
+/// Most invited clients. Each has a number, from which its addresses follow.
 const MOST_CLIENTS: u32 = 60_000;
 
 /// An invited client.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Invited {
-    /// What people call it.
+    /// The client's name, for people.
     pub name: String,
     /// The fingerprint of its public key, in hexadecimal.
     key: String,
-    /// Its number, from 1; its addresses follow from it.
+    /// The client's number, from 1. Its addresses follow from it.
     pub number: u32,
-    /// Seconds since 1970.
+    /// Time of the invitation, in seconds since 1970.
     pub created: u64,
-    /// Seconds since 1970; nothing: never.
+    /// End of the invitation, in seconds since 1970; `None` for no end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires: Option<u64>,
-    /// Whether it has been taken back.
+    /// Whether the invitation was revoked.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub revoked: bool,
 }
@@ -49,26 +49,26 @@ struct Clients {
 /// A pause of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Paused {
-    /// When it ends; none: with [`Roster::resume`].
+    /// End of the pause; `None` if only [`Roster::resume`] ends it.
     pub until: Option<SystemTime>,
 }
 
-/// The file of a pause.
+/// Name of the file of a pause.
 const PAUSE: &str = "pause.toml";
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PauseFile {
-    /// Seconds since 1970.
+    /// End of the pause, in seconds since 1970.
     until: Option<u64>,
 }
 
-/// The folder.
+/// The folder of a server.
 #[derive(Debug)]
 pub struct Roster {
     folder: PathBuf,
     secret: Secret,
-    /// As last read, and what the file was then.
+    /// The clients as last read, and the stamp of the file then.
     read: Mutex<(Option<Stamp>, Vec<Invited>)>,
 }
 
@@ -76,12 +76,12 @@ pub struct Roster {
 struct Stamp {
     modified: Option<SystemTime>,
     bytes: u64,
-    /// Every change is a new file.
+    /// A change replaces the file, so the inode differs.
     inode: u64,
 }
 
 impl Invited {
-    /// Whether it may join at this time.
+    /// Whether the client may join at this time.
     ///
     /// # Errors
     /// Why it may not.
@@ -97,7 +97,7 @@ impl Invited {
 }
 
 impl Roster {
-    /// The folder at `folder`, made with a new server key if it is not there.
+    /// Opens the folder, or makes it with a new server key.
     ///
     /// # Errors
     /// [`Error::File`] and [`Error::State`].
@@ -118,7 +118,8 @@ impl Roster {
     /// Invites a client to the server at `address`.
     ///
     /// # Errors
-    /// [`Error::Options`] where the name is taken or the address is none; [`Error::File`], [`Error::State`].
+    /// [`Error::Options`] if the name is taken or the address is not valid; [`Error::File`],
+    /// [`Error::State`].
     pub fn invite(&self, name: &str, address: &str, lasts: Option<Duration>) -> Result<Token, Error> {
         if !is_name(name) {
             return Err(Error::Options(NAME.into()));
@@ -151,10 +152,10 @@ impl Roster {
         Ok(token)
     }
 
-    /// Takes an invitation back. A server that runs ends its connection within seconds.
+    /// Revokes an invitation. A running server ends the client's connection within seconds.
     ///
     /// # Errors
-    /// [`Error::Options`] where nobody has the name; [`Error::File`], [`Error::State`].
+    /// [`Error::Options`] if no client has the name; [`Error::File`], [`Error::State`].
     pub fn revoke(&self, name: &str) -> Result<(), Error> {
         self.change(|clients| match clients.iter_mut().find(|client| client.name == name) {
             Some(client) => {
@@ -167,7 +168,7 @@ impl Roster {
         })
     }
 
-    /// Everybody who was invited, in the order of invitation.
+    /// All invited clients, in the order of invitation.
     ///
     /// # Errors
     /// [`Error::File`], [`Error::State`].
@@ -176,8 +177,8 @@ impl Roster {
         Ok(self.known().1.clone())
     }
 
-    /// From now on, new connections are not welcome, for `lasts` or until [`Roster::resume`]. What runs goes
-    /// on. A server that runs tells its clients within seconds.
+    /// Refuses new connections for `lasts`, or until [`Roster::resume`]. Existing connections go
+    /// on. A running server tells its clients within seconds.
     ///
     /// # Errors
     /// [`Error::File`].
@@ -189,7 +190,7 @@ impl Roster {
         Ok(Paused { until: until.and_then(at) })
     }
 
-    /// New connections are welcome again. Whether there was a pause.
+    /// Accepts new connections again. Returns whether there was a pause.
     ///
     /// # Errors
     /// [`Error::File`].
@@ -202,8 +203,8 @@ impl Roster {
         }
     }
 
-    /// The pause that was asked for; it may be over. A file that is none is a pause without an end: somebody
-    /// wanted one.
+    /// The pause that was requested, which may be over. A file that cannot be read as a pause
+    /// counts as a pause without an end.
     pub fn paused(&self) -> Option<Paused> {
         let text = std::fs::read_to_string(self.folder.join(PAUSE)).ok()?;
         let until = toml::from_str::<PauseFile>(&text).ok().and_then(|file| file.until);
@@ -215,7 +216,8 @@ impl Roster {
     /// # Errors
     /// Why it may not.
     pub fn find(&self, key: &Fingerprint) -> Result<Invited, Denied> {
-        // A file that somebody is editing must not lock everybody out: what was read last holds.
+        // If the file cannot be read, for instance during an edit, the clients of the last reading
+        // count.
         let _ = self.refresh();
         let key = key.to_string();
         let known = self.known();
@@ -231,7 +233,7 @@ impl Roster {
         self.folder.join("clients.toml")
     }
 
-    /// Reads the file again if it is another one.
+    /// Reads the file again if it has changed.
     fn refresh(&self) -> Result<(), Error> {
         let path = self.path();
         let stamp = match std::fs::metadata(&path) {
@@ -276,8 +278,8 @@ fn at(second: u64) -> Option<SystemTime> {
     UNIX_EPOCH.checked_add(Duration::from_secs(second))
 }
 
-/// The least number that nobody has: a new client under an old name gets new addresses, as the old
-/// one may still be there.
+/// The smallest free number. A new client with an old name gets new addresses, because the old
+/// client may still be connected.
 fn free_number(clients: &[Invited]) -> Result<u32, Error> {
     (1..=MOST_CLIENTS).find(|number| clients.iter().all(|client| client.number != *number)).ok_or_else(|| {
         Error::Options(format!("{MOST_CLIENTS} clients are invited; there are no addresses left"))
@@ -296,8 +298,8 @@ fn read(path: &Path) -> Result<Vec<Invited>, Error> {
 /// Reads the text of `clients.toml`.
 ///
 /// # Errors
-/// The mistake and the client's name. Two clients must not have the same number, because they would have one
-/// address, nor the same key.
+/// The mistake, with the client's name. Two clients must not have the same key, nor the same
+/// number, because a number stands for addresses.
 pub fn parse_clients(text: &str) -> Result<Vec<Invited>, String> {
     let clients: Clients = toml::from_str(text).map_err(|error| error.to_string().trim_end().to_owned())?;
     let clients = clients.client;
@@ -327,11 +329,11 @@ pub fn parse_clients(text: &str) -> Result<Vec<Invited>, String> {
     Ok(clients)
 }
 
-/// What a client's name is.
+/// The rule for names of clients.
 const NAME: &str =
     "a client's name is one to 60 bytes of printable characters, none of which turns text around";
 
-/// Held until it is dropped.
+/// A lock of the folder until it is dropped.
 fn lock(folder: &Path) -> Result<File, Error> {
     let path = folder.join("lock");
     let file = OpenOptions::new()
@@ -368,7 +370,7 @@ fn key(path: &Path) -> Result<Secret, Error> {
     }
 }
 
-/// Writes a file that was not there and that only its owner can read.
+/// Writes a new file that only its owner can read.
 fn write_new(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     give_to_owner(&file, path)?;
@@ -376,7 +378,7 @@ fn write_new(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     file.sync_all()
 }
 
-/// Root invites, but the relay is another user, whose folder it is: what is in it has to be the relay's.
+/// Gives a file of root to the owner of the folder, who is the relay's user.
 fn give_to_owner(file: &File, path: &Path) -> std::io::Result<()> {
     let Some(folder) = path.parent() else { return Ok(()) };
     let (folder, own) = (std::fs::metadata(folder)?, file.metadata()?);
@@ -401,7 +403,7 @@ mod tests {
         changes.iter().fold(text, |text, (from, to)| text.replacen(from, to, 1))
     }
 
-    /// As `leeway invite` for a relay that is not root.
+    /// As `leeway invite` by root, for a relay with another user.
     #[test]
     fn what_root_writes_is_the_folders_owners() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,15 +1,17 @@
-//! When a connection of QUIC may send: a line of the sharing ([`leeway_share`]), fed by quinn and the peer.
+//! Decides when a QUIC connection may send, by a line of the sharing ([`leeway_share`]).
 //!
-//! quinn tells of acknowledgements and losses. The peer tells of one-way delays ([`owd`](crate::owd)) and
-//! of the foreground at its end of the line ([`foreground`](crate::foreground)). The line says whether
-//! the next packet may go.
+//! quinn reports acknowledgements and losses. The peer reports one-way delays
+//! ([`owd`](crate::owd)) and the foreground at its end of the line
+//! ([`foreground`](crate::foreground)). The line grants each packet.
 //!
 //! # Scope and limitations
-//! - quinn's own window is without bounds: packets are counted and paced before quinn has them. Other
-//!   packets of quinn (acknowledgements, reports, signs of life) count as under way, and are not held back.
-//! - quinn says how many bytes are in flight with each acknowledgement only. In between, packets that
-//!   carry acknowledgements alone are counted as well.
-//! - quinn does not say how many bytes were marked. A mark counts as the loss of one segment (RFC 3168, 5).
+//! - quinn's own window is unlimited, because packets are counted and paced before quinn gets
+//!   them. Other packets of quinn (acknowledgements, reports, keep-alives) count as in flight, and
+//!   are never held back.
+//! - quinn reports the bytes in flight with acknowledgements only. Until the next one, packets
+//!   that carry only acknowledgements count as well.
+//! - quinn does not report how many bytes were marked. A mark counts as the loss of one segment
+//!   (RFC 3168, 5).
 
 use crate::owd::{Clock, Report};
 use leeway_control::LawSpec;
@@ -26,28 +28,29 @@ use tokio::sync::Notify;
 /// The default law of both ends.
 pub const LAW: &str = leeway_share::LAW;
 
-/// quinn's window: quinn never holds a packet back. Above 2^32 quinn does not pace either.
+/// quinn's window, in bytes: quinn never holds a packet back. Above 2^32 quinn does not pace
+/// either.
 const NO_WINDOW: u64 = 1 << 40;
-/// Packets that may wait inside quinn for the socket.
+/// Most bytes that may wait inside quinn for the socket.
 const AHEAD_BYTES: u64 = 256 * 1024;
-/// A report about a packet that was sent longer ago is none.
+/// Reports about packets that were sent earlier than this are ignored, in microseconds.
 const LONGEST_US: u32 = 60_000_000;
 
-/// The sending half of one connection.
+/// The sending side of one connection.
 #[derive(Debug)]
 pub(crate) struct Sender {
     clock: Clock,
     inner: Mutex<Inner>,
-    /// Notified when something happened after which a packet may go.
+    /// Notified after every event that may allow a packet.
     room: Notify,
 }
 
-/// How a sender stands, for people to read.
+/// The state of a sender, for display.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Steering {
     /// The law with its parameters.
     pub law: String,
-    /// The line as the sharing knows it.
+    /// The state of the line.
     pub line: State,
 }
 
@@ -67,15 +70,15 @@ impl fmt::Display for Steering {
 struct Inner {
     law: LawSpec,
     line: Line,
-    /// Everything in the tunnel: the queue in front says whose packet is next.
+    /// The only flow, for everything in the tunnel. The queue in front chooses the packet.
     flow: FlowId,
-    /// Sent and not known to have arrived, in bytes.
+    /// Bytes sent, and neither acknowledged nor lost.
     in_flight: u64,
-    /// When the last acknowledgement came, or something was sent while nothing was in flight.
+    /// Time of the last acknowledgement, or of the first packet sent after nothing was in flight.
     heard_us: u64,
-    /// Losses of packets that were sent until then are known.
+    /// Losses of packets sent before this time belong to a loss event that already counted.
     recovery_us: u64,
-    /// quinn's round-trip times, in microseconds; 0 before the first.
+    /// quinn's smoothed round-trip time, in microseconds; 0 before the first sample.
     srtt_us: u32,
     min_rtt_us: u32,
     back: WayBack,
@@ -83,59 +86,59 @@ struct Inner {
     home: Reporter,
 }
 
-/// What to do with a packet.
+/// The decision about a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Leave {
-    /// It goes.
+    /// The packet may go.
     Now,
-    /// Not before that, in microseconds of the clock, unless something happens.
+    /// The packet has to wait until this time, in microseconds of the clock, or until an event.
     At(u64),
-    /// Not before something happens.
+    /// The packet has to wait for an event.
     Blocked,
 }
 
 impl Sender {
-    /// That of a new connection, under `law`.
+    /// The sender of a new connection under `law`.
     pub fn new(law: LawSpec) -> Arc<Self> {
         let inner = Mutex::new(Inner::new(law));
         Arc::new(Sender { clock: Clock::start(), inner, room: Notify::new() })
     }
 
-    /// The clock of this end's timestamps.
+    /// The clock of this end's stamps.
     pub fn clock(&self) -> &Clock {
         &self.clock
     }
 
-    /// Another law, which the server asked for.
+    /// Uses another law, which the server demands.
     pub fn demand(&self, law: LawSpec) {
         let mut inner = self.inner();
         inner.law = law;
         inner.restart();
     }
 
-    /// Whether a packet of `bytes` may go, behind `waiting` bytes that quinn has and the socket has not.
+    /// Whether a packet of `bytes` may go. `waiting` bytes are in quinn and not yet in the socket.
     pub fn leave(&self, bytes: u64, waiting: u64) -> Leave {
         self.inner().leave(self.clock.micros(), bytes, waiting)
     }
 
-    /// Waits until something happened after which a packet may go.
+    /// Waits for an event that may allow a packet.
     pub async fn room(&self) {
         self.room.notified().await;
     }
 
-    /// The peer reported a one-way delay.
+    /// Takes the peer's report of a one-way delay.
     pub fn report(&self, report: Report) {
         self.inner().report(self.clock.micros(), report);
         self.room.notify_one();
     }
 
-    /// The peer's report about the foreground at its end.
+    /// Takes the peer's report about the foreground at its end.
     pub fn foreground_reported(&self, report: ForegroundReport) {
         self.inner().line.foreground_reported(self.clock.micros(), report);
         self.room.notify_one();
     }
 
-    /// The foreground at this end was seen.
+    /// Takes observations of the foreground at this end.
     pub fn home_observed(&self, observations: &[Observation]) {
         let now_us = self.clock.micros();
         let mut inner = self.inner();
@@ -151,7 +154,7 @@ impl Sender {
         self.room.notify_one();
     }
 
-    /// Packets came from the peer, so there are some that could wait for the foreground.
+    /// Packets came from the peer, so the peer has some that could wait for the foreground.
     pub fn packets_came(&self) {
         let now_us = self.clock.micros();
         if self.inner().home.background(now_us) {
@@ -159,7 +162,7 @@ impl Sender {
         }
     }
 
-    /// What has to be reported to the peer of the foreground at this end.
+    /// The report for the peer about the foreground at this end, if one is due.
     pub fn home_report(&self) -> Option<ForegroundReport> {
         let now_us = self.clock.micros();
         let mut inner = self.inner();
@@ -167,22 +170,22 @@ impl Sender {
         inner.home.report(now_us, srtt_us)
     }
 
-    /// When to ask that again, in microseconds of the clock.
+    /// Time at which the next report may be due, in microseconds of the clock.
     pub fn home_report_us(&self) -> Option<u64> {
         let inner = self.inner();
         inner.home.due_us(inner.srtt_us.into())
     }
 
-    /// How it stands.
+    /// The state of the law and the line.
     pub fn steering(&self) -> Steering {
         let now_us = self.clock.micros();
         let mut inner = self.inner();
-        // quinn knows the round trip also where nothing but signs of life is sent.
+        // quinn knows the round-trip time even if only keep-alives are sent.
         let line = State { srtt_us: inner.srtt_us.into(), ..inner.line.state(now_us) };
         Steering { law: inner.law.to_string(), line }
     }
 
-    /// For how long packets have waited while the foreground expected something.
+    /// Total time for which packets waited while the foreground expected something.
     pub fn yielded(&self) -> Duration {
         Duration::from_micros(self.steering().line.yielded_us)
     }
@@ -191,7 +194,7 @@ impl Sender {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Of quinn's clock.
+    /// A time of quinn in microseconds of the clock.
     fn micros(&self, at: Instant) -> u64 {
         u64::try_from(at.saturating_duration_since(self.clock.epoch()).as_micros()).unwrap_or(u64::MAX)
     }
@@ -215,7 +218,7 @@ impl Inner {
         }
     }
 
-    /// Another path, of which nothing is known, or another law. The foreground stays.
+    /// Starts again for a new path or a new law. The state of the foreground stays.
     fn restart(&mut self) {
         let home = std::mem::replace(&mut self.home, Reporter::new(&Policy::default()));
         *self = Inner { home, ..Inner::new(self.law.clone()) };
@@ -241,8 +244,8 @@ impl Inner {
         }
     }
 
-    /// Counts the bytes that quinn says are in flight as under way; of a peer that is silent none, because quinn
-    /// probes such a peer less and less often.
+    /// Charges the bytes that quinn has in flight to the line. A silent peer counts as having
+    /// none, because quinn probes such a peer less and less often.
     fn count(&mut self, now_us: u64, waiting: u64) {
         if now_us > self.heard_us + self.line.hold_us(now_us) {
             self.in_flight = 0;
@@ -270,7 +273,7 @@ impl Inner {
 
     fn lost(&mut self, now_us: u64, bytes: u64, sent_us: u64) {
         self.in_flight = self.in_flight.saturating_sub(bytes);
-        // Once a round trip (RFC 9002, 7.3.1).
+        // One reaction in a round trip (RFC 9002, 7.3.1).
         if sent_us > self.recovery_us {
             self.recovery_us = now_us;
             self.line.lost(now_us, bytes.max(Policy::default().segment_bytes), sent_us);
@@ -282,7 +285,7 @@ impl Inner {
         if self.srtt_us == 0 || seen_us > LONGEST_US {
             return;
         }
-        // By the peer's clock the newest packet came then.
+        // The second argument is the arrival time of the newest packet by the peer's clock.
         let excess_us = self.back.excess_us(now_us, report.stamp_us.wrapping_add(report.delay_us));
         let rtt_us = seen_us.wrapping_sub(excess_us);
         let sample = Sample { known_us: self.srtt_us, ..Sample::exact(0, rtt_us) };
@@ -290,7 +293,7 @@ impl Inner {
     }
 }
 
-/// Makes what quinn takes for the congestion controllers of one connection: one for each path.
+/// Makes quinn's congestion controllers, one for each path of a connection.
 #[derive(Debug)]
 pub(crate) struct Factory(pub Arc<Sender>);
 
@@ -301,12 +304,12 @@ impl ControllerFactory for Factory {
     }
 }
 
-/// Hears what quinn knows of one path.
+/// Forwards quinn's events of one path to the sender.
 #[derive(Clone)]
 struct Ear {
     sender: Arc<Sender>,
-    /// Bytes of this batch of acknowledgements, and the round-trip times after it in microseconds: smoothed,
-    /// least.
+    /// Bytes of the present batch of acknowledgements, and quinn's round-trip times: smoothed and
+    /// smallest, in microseconds.
     acked: Option<(u64, (u32, u32))>,
 }
 
@@ -365,19 +368,19 @@ mod tests {
     use std::collections::VecDeque;
 
     const PACKET: u64 = 1400;
-    /// Each way, in microseconds.
+    /// One-way delay without a queue, in microseconds.
     const WAY_US: u64 = 20_000;
 
-    /// A line that takes `packet_us` for each packet, with packets always waiting to be sent.
+    /// A line that needs `packet_us` for each packet. Packets always wait to be sent.
     struct Bottleneck {
         inner: Inner,
         now_us: u64,
         packet_us: u64,
-        /// When each packet was sent, and when it leaves the line.
+        /// Time at which each packet was sent, and at which it leaves the line.
         under_way: VecDeque<(u64, u64)>,
         arrived: u64,
         queuing_us: Vec<u64>,
-        /// Clock of the other end less that of this end, and what it gains in a million.
+        /// Difference of the other end's clock to this one, and its drift in parts per million.
         apart_us: u32,
         drift_ppm: i64,
         reported_us: u64,
@@ -398,7 +401,7 @@ mod tests {
             }
         }
 
-        /// In steps of half a millisecond.
+        /// Runs in steps of 0.5 ms.
         fn until(&mut self, end_us: u64) {
             while self.now_us < end_us {
                 self.now_us += 500;
@@ -436,7 +439,8 @@ mod tests {
             }
         }
 
-        /// What arrives in a second from now, as a part of what can, and the longest queue of those packets.
+        /// Runs for a second. Returns the arrived part of the line's capacity, and the longest
+        /// queue of those packets.
         fn second(&mut self) -> (f64, u64) {
             let (before, first) = (self.arrived, self.queuing_us.len());
             self.until(self.now_us + 1_000_000);
@@ -478,7 +482,7 @@ mod tests {
             line.inner.line.foreground_reported(line.now_us, report);
         };
         let (before, window) = (line.arrived, line.inner.line.window_bytes());
-        // What is under way comes, and then nothing for as long as it counts.
+        // The packets in flight arrive, and then none until the expectation ends.
         for n in 1..=20 {
             told(&mut line, 2 * window as u32);
             line.until(15_000_000 + n * 10_000);
@@ -488,7 +492,7 @@ mod tests {
         told(&mut line, 0);
         line.until(line.now_us + 100_000);
         assert!(line.second().0 > 0.8, "it goes on");
-        // The message that ends it is lost.
+        // The message that ends the expectation is lost.
         told(&mut line, 2 * window as u32);
         line.until(line.now_us + 1_000_000);
         assert!(line.second().0 > 0.8, "it goes on by itself");
@@ -515,7 +519,7 @@ mod tests {
         line.until(15_000_000);
         let under_way = line.under_way.len();
         assert!(under_way > 0);
-        // Everything is lost from here on.
+        // From here on all packets are lost.
         line.under_way.clear();
         let mut sent = 0;
         while line.now_us < 17_000_000 {

@@ -30,14 +30,14 @@ use tokio::task::JoinSet;
 use tokio::time::interval;
 use tokio_rustls::TlsAcceptor;
 
-/// Handshakes at a time, in all and from one place.
+/// Most handshakes in progress: in all, and from one source.
 const HANDSHAKES: usize = 256;
 const HANDSHAKES_PER_SOURCE: usize = 16;
 /// From this many handshakes on, a client has to prove its address (RFC 9000, 8.1.2).
 const BUSY: usize = 16;
-/// Unknown tokens from one place that are checked at once, and the interval of further ones. Nobody
-/// can guess a token: this bounds the work and the log, and hardly delays others at the same
-/// address.
+/// Unknown tokens from one source that are checked at once, and the interval of further ones. This
+/// bounds the work and the log, and hardly delays others at the same address. Nobody can guess a
+/// token.
 const DENIED_AT_ONCE: u32 = 30;
 const DENIED_EVERY: Duration = Duration::from_secs(1);
 /// Interval at which the server checks whether a client is still invited.
@@ -46,23 +46,23 @@ const STILL_INVITED: Duration = Duration::from_secs(2);
 /// How a server works.
 #[derive(Debug, Clone)]
 pub struct ServerOptions {
-    /// Where it listens, for QUIC and TCP.
+    /// Address to listen at, for QUIC and TCP.
     pub listen: SocketAddr,
     /// The law towards clients over QUIC.
     pub law: LawSpec,
-    /// The kernel's congestion control towards clients over TCP; nothing: TCP is not offered.
+    /// The kernel's congestion control towards clients over TCP; `None` turns TCP off.
     pub congestion: Option<String>,
-    /// The law that clients over QUIC have to take.
+    /// The law that clients over QUIC have to use.
     pub demand: Option<LawSpec>,
-    /// The kernel's congestion control that clients over TCP have to take.
+    /// The kernel's congestion control that clients over TCP have to use.
     pub demand_congestion: Option<String>,
     /// The queue in front of each client's window.
     pub queue: QueueSpec,
-    /// Where clients' addresses come from.
+    /// The network of the clients' addresses.
     pub network: Network4,
-    /// The longest packet on the tunnel.
+    /// Longest packet on the tunnel, in bytes.
     pub mtu: u16,
-    /// What the server's own line carries in each direction; none: clients are not told how much of it is left.
+    /// Rate of the server's own line in each direction; `None` hides the load from clients.
     pub rate: Option<Rate>,
 }
 
@@ -74,7 +74,7 @@ pub struct Server {
     tls: Arc<rustls::ServerConfig>,
 }
 
-/// What every connection needs.
+/// State that all connections share.
 pub(crate) struct Shared {
     pub options: ServerOptions,
     roster: Arc<Roster>,
@@ -83,17 +83,18 @@ pub(crate) struct Shared {
     inward: Arc<dyn Inward>,
     limiter: Arc<HandshakeLimiter>,
     attempts: Mutex<Attempts>,
-    /// What clients are told.
+    /// The standing that clients are told.
     standing: watch::Sender<Standing>,
     log: Box<dyn Fn(&str) + Send + Sync>,
 }
 
 impl Server {
-    /// Listens; packets of clients go to `inward`, words for people to `log`. Needs a runtime of tokio.
+    /// Listens. Packets of clients go to `inward`, messages for people to `log`. Needs a Tokio
+    /// runtime.
     ///
     /// # Errors
-    /// [`Error::Options`] where it cannot listen there or the kernel has no such congestion control;
-    /// [`Error::System`].
+    /// [`Error::Options`] if the address cannot be used, or the kernel has no such congestion
+    /// control; [`Error::System`].
     pub fn bind(
         options: ServerOptions,
         roster: Arc<Roster>,
@@ -103,7 +104,8 @@ impl Server {
         let pool = Pool::new(options.network, roster.secret());
         let tls = Arc::new(server_tls(roster.secret(), Arc::clone(&roster) as Arc<dyn Admission>)?);
         let socket = quic::socket(options.listen, None)?;
-        // A reset of a server that was started again ends its clients' old connections at once.
+        // After a restart, stateless resets end the clients' old connections at once (RFC 9000,
+        // 10.3).
         let reset_key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, &roster.secret().derive("quic reset"));
         let runtime = quinn::default_runtime()
             .ok_or_else(|| Error::Options("a server needs a runtime of tokio".into()))?;
@@ -126,13 +128,13 @@ impl Server {
             log: Box::new(log),
         };
         let server = Server { endpoint, listener, shared: Arc::new(shared), tls };
-        // Its sender is never used: each connection brings its own.
+        // This sender is never used, because each connection has its own.
         let config = server.config(&Sender::new(server.shared.options.law.clone()))?;
         server.endpoint.set_server_config(Some(config));
         Ok(server)
     }
 
-    /// Where it listens.
+    /// The address at which it listens.
     ///
     /// # Errors
     /// [`Error::System`].
@@ -140,20 +142,20 @@ impl Server {
         self.endpoint.local_addr().map_err(Error::of("ask for an address"))
     }
 
-    /// Its addresses in the tunnel, and those it gives.
+    /// The addresses of server and clients in the tunnel.
     pub fn pool(&self) -> Pool {
         self.shared.pool
     }
 
-    /// The switch that leads to the clients.
+    /// The switch to the connected clients.
     pub fn switch(&self) -> Arc<Switch> {
         Arc::clone(&self.shared.switch)
     }
 
-    /// Serves until `stop` is told.
+    /// Serves until `stop` is notified.
     pub async fn run(self, stop: &Notify) {
         let acceptor = TlsAcceptor::from(Arc::clone(&self.tls));
-        // They end with the server.
+        // The connections end with the server.
         let mut connections = JoinSet::new();
         let (began, mut survey, mut looks) = (Instant::now(), Survey::default(), interval(LOOK_EVERY));
         loop {
@@ -175,13 +177,13 @@ impl Server {
         }
         self.endpoint.close(CLOSE_AGAIN, b"the server has stopped");
         connections.shutdown().await;
-        // The word has to get out.
+        // The last packets need time to leave.
         let _ = tokio::time::timeout(Duration::from_millis(300), self.endpoint.wait_idle()).await;
     }
 
     fn arrived(&self, incoming: Incoming, connections: &mut JoinSet<()>) {
         if !incoming.remote_address_validated() && self.shared.limiter.len() >= BUSY {
-            // A stateless answer, which a client with a false address does not receive.
+            // A stateless answer, which a client with a forged address does not receive.
             let _ = incoming.retry();
             return;
         }
@@ -233,14 +235,14 @@ impl Shared {
         (self.log)(words);
     }
 
-    /// A place for a handshake with `source`; nothing if that has too many, or has shown too many
-    /// tokens that are not known.
+    /// A place for a handshake with `source`; `None` if `source` has too many handshakes, or
+    /// showed too many unknown tokens.
     fn enter(&self, source: IpAddr) -> Option<Place> {
         self.attempts().admit(source, Instant::now()).ok()?;
         self.limiter.enter(source)
     }
 
-    /// A token was refused.
+    /// Counts and logs a refused token.
     pub fn denied(&self, from: SocketAddr, denied: Denied) {
         let mut attempts = self.attempts();
         attempts.failed(from.ip(), Instant::now());
@@ -257,7 +259,7 @@ impl Shared {
         ));
     }
 
-    /// Looks how the server stands, and tells the clients.
+    /// Updates the server's standing, and tells the clients.
     fn look(&self, now: Duration, survey: &mut Survey) {
         let clients = self.switch.members().into_iter().map(|member| {
             let [sent, received] = [member.counts.sent(), member.counts.received()].map(|(_, bytes)| bytes);
@@ -274,13 +276,13 @@ impl Shared {
         self.attempts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Who has this key, if it may be here.
+    /// The client with this key, if it may join now.
     pub fn admit(&self, key: Option<Fingerprint>) -> Result<(Fingerprint, Invited), Denied> {
         let key = key.ok_or(Denied::Unknown)?;
         self.roster.find(&key).map(|invited| (key, invited))
     }
 
-    /// Waits until the client may no longer be here.
+    /// Waits until the client's invitation ends.
     pub async fn uninvited(&self, key: &Fingerprint) -> Denied {
         loop {
             tokio::time::sleep(STILL_INVITED).await;
@@ -290,7 +292,8 @@ impl Shared {
         }
     }
 
-    /// What a client gets, and its place in the switch. `mtu` is the longest packet that it takes.
+    /// The client's member for the switch. `mtu` is the longest packet that the client takes, in
+    /// bytes.
     pub fn member(
         &self,
         invited: &Invited,
@@ -308,14 +311,14 @@ impl Shared {
         }))
     }
 
-    /// A client is connected.
+    /// Adds a client that is connected.
     pub fn joined(&self, member: &Arc<Member>, transport: &str) {
         self.switch.join(member);
         let Member { name, from, addresses: (v4, _), .. } = &**member;
         self.log(&format!("{name} joined from {from} over {transport} as {v4}"));
     }
 
-    /// It is no longer.
+    /// Removes a client.
     pub fn left(&self, member: &Arc<Member>, why: &str) {
         self.switch.leave(member);
         self.log(&format!("{} left: {why}; {}", member.name, member.account()));
@@ -341,7 +344,7 @@ impl Shared {
     }
 }
 
-/// Words for a client that is not, or no longer, invited.
+/// The message for a client that is not invited, or no longer.
 pub(crate) fn words(denied: Denied) -> &'static str {
     match denied {
         Denied::Unknown => "the server does not know this token",
@@ -350,7 +353,7 @@ pub(crate) fn words(denied: Denied) -> &'static str {
     }
 }
 
-/// Words for a client whose token somebody else uses.
+/// The message for a client whose token another connection uses.
 pub(crate) const REPLACED: &str = "another connection uses the same token; every machine needs its own";
 
 /// Serves a client over QUIC whose key TLS has accepted.

@@ -1,15 +1,16 @@
-//! What a client of several relays needs on its machine: a device for each relay, and one of them for new flows.
+//! The network of a client of several relays: a device for each relay, one of which gets new
+//! flows.
 //!
-//! A flow stays in the tunnel that it began in. The first packet of a flow goes where the routes lead; its
-//! conntrack entry remembers the device as a mark, and later packets of the flow follow the mark. Addresses are
-//! not translated, and relays may give the same address to this client.
+//! A flow stays in the tunnel in which it started. Routes choose the device of its first packet.
+//! The flow's conntrack entry stores a mark for the device, and later packets follow the mark.
+//! Addresses are not translated, and two relays may give the client the same address.
 
 use crate::Error;
 use crate::host::{MARK, PRIORITY, Route, has_v6, remove_rules};
 use crate::wire::Welcome;
 use leeway_net::{Family, Table, ip, ip_of, sysctl};
 
-/// Devices that one client can have.
+/// Most devices of one client.
 pub const MOST: usize = 16;
 
 /// Devices, addresses, routes and rules of a client of several relays.
@@ -21,8 +22,8 @@ pub struct SeveralHost {
 }
 
 impl SeveralHost {
-    /// Rules for these devices, which lead `routes` into one of them; all traffic where there are none.
-    /// Nothing is led anywhere before [`SeveralHost::lead`].
+    /// Sets up the rules for the devices, for traffic to `routes`; empty `routes` stand for all
+    /// traffic. No traffic is led into a device before [`SeveralHost::lead`].
     ///
     /// # Errors
     /// [`Error::Options`] for more than [`MOST`] devices, [`Error::Net`].
@@ -34,7 +35,7 @@ impl SeveralHost {
         let table = format!("lwjoin_{}", std::process::id());
         let _rules = Table::own("inet", &table, &script(&table, &devices))?;
         remove_rules();
-        // As for one tunnel: answers to marked packets come where unmarked ones would not go.
+        // Responses to marked packets arrive on an interface that unmarked packets would not use.
         let _ = sysctl("net/ipv4/conf/all/src_valid_mark", "1");
         let host = SeveralHost { devices, routes: routes.to_vec(), _rules };
         for family in Family::ALL {
@@ -54,14 +55,14 @@ impl SeveralHost {
         Ok(host)
     }
 
-    /// Gives a device the addresses of its relay. Flows that began in it go on in it.
+    /// Gives a device the addresses of its relay. Flows that started in the device stay in it.
     ///
     /// # Errors
     /// [`Error::Net`].
     pub fn settle(&self, device: usize, welcome: &Welcome) -> Result<(), Error> {
         let Some(name) = self.devices.get(device) else { return Ok(()) };
         let Welcome { v4, v6, mtu, .. } = welcome;
-        // Answers come by a device that routes of unmarked packets may not lead to.
+        // Responses arrive on a device to which routes of unmarked packets may not lead.
         let _ = sysctl(&format!("net/ipv4/conf/{name}/rp_filter"), "2");
         ip(&format!(
             "addr flush dev {name} scope global\naddr add {v4}/32 dev {name}\nlink set {name} up mtu {mtu} txqueuelen 1000\n"
@@ -72,7 +73,7 @@ impl SeveralHost {
         self.route(name, mark(device))
     }
 
-    /// New flows go into that device, which has been settled.
+    /// Leads new flows into the device. [`SeveralHost::settle`] has to be called before.
     ///
     /// # Errors
     /// [`Error::Net`].
@@ -98,13 +99,13 @@ impl Drop for SeveralHost {
     }
 }
 
-/// The mark of flows in that device, and the number of its routing table.
+/// The mark of flows in the device, which is also the number of its routing table.
 fn mark(device: usize) -> u32 {
     MARK + 1 + device as u32
 }
 
-/// A flow without a mark gets that of the device that its packet leaves by. A packet of a flow with a mark is
-/// routed again by it.
+/// A flow without a mark gets the mark of the device by which its packet leaves. The kernel routes
+/// packets of marked flows again, by their mark.
 fn script(table: &str, devices: &[String]) -> String {
     let mut script = format!(
         "add table inet {table} {{ flags owner; }}\n\

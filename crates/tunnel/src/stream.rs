@@ -1,7 +1,7 @@
 //! TCP instead of QUIC: TLS 1.3 over one connection, under any congestion control of the kernel.
 //!
-//! Unsent bytes wait in our own queue, where the queue discipline reaches them, and not in the
-//! socket (TCP_NOTSENT_LOWAT). TCP delivers in order: a lost segment delays every packet behind
+//! Unsent bytes wait in the tunnel's queue, where the queue discipline sees them, and not in the
+//! socket (TCP_NOTSENT_LOWAT). TCP delivers in order, so a lost segment delays all packets behind
 //! it.
 
 use crate::Error;
@@ -25,9 +25,9 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
 
-/// What a socket may hold that is not yet sent.
+/// Most bytes in a socket that are not sent yet.
 const UNSENT_BYTES: u32 = 8 << 10;
-/// The longest that is encrypted at once: a record of TLS (RFC 8446, 5.1).
+/// Most bytes that are encrypted at once: one TLS record (RFC 8446, 5.1).
 const RECORD: usize = 16 << 10;
 const READ_BUFFER: usize = 64 << 10;
 const BACKLOG: i32 = 64;
@@ -35,11 +35,11 @@ const BACKLOG: i32 = 64;
 /// A connection to a server that has welcomed the client.
 pub(crate) struct Connected {
     stream: TlsStream<TcpStream>,
-    /// What came after the welcome.
+    /// Bytes that arrived after the welcome.
     rest: BytesMut,
 }
 
-/// Listens under a congestion control that connections inherit.
+/// Listens under a congestion control, which connections inherit.
 pub(crate) fn listen(address: SocketAddr, congestion: &str) -> Result<TcpListener, Error> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))
         .map_err(Error::of("open a TCP socket"))?;
@@ -54,19 +54,19 @@ pub(crate) fn listen(address: SocketAddr, congestion: &str) -> Result<TcpListene
     TcpListener::from_std(socket.into()).map_err(Error::of("listen"))
 }
 
-/// The next connection; waits for ever without a listener.
+/// The next connection. Waits for ever without a listener.
 pub(crate) async fn accept(listener: Option<&TcpListener>) -> (TcpStream, SocketAddr) {
     let Some(listener) = listener else { return std::future::pending().await };
     loop {
         match listener.accept().await {
             Ok(accepted) => return accepted,
-            // Out of descriptors, or gone before it was accepted: those that are there go on.
+            // No free descriptor, or the connection is already gone. Existing connections go on.
             Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
         }
     }
 }
 
-/// Connects, and is welcomed.
+/// Connects, and reads the welcome.
 pub(crate) async fn connect(
     server: SocketAddr,
     congestion: &str,
@@ -119,7 +119,7 @@ pub(crate) async fn serve(
         greeted = tokio::time::timeout(HANDSHAKE, greet(&shared, acceptor, stream, from, &mut rest)) => greeted,
         () = place.displaced() => return,
     };
-    // A client that did not get here was refused by TLS, or was too slow.
+    // TLS refused the client, or the client was too slow.
     let Ok(Ok((mut stream, key, member))) = greeted else { return };
     drop(place);
     shared.joined(&member, "TCP");
@@ -177,7 +177,7 @@ async fn greet(
     Ok((stream, key, member))
 }
 
-/// Says no, to whoever still listens.
+/// Sends a refusal, if the peer still reads.
 async fn refuse(stream: &mut TlsStream<TcpStream>, why: &str) {
     let frame = Greeting::Refuse { why: why.to_owned() }.to_frame();
     let _ = tokio::time::timeout(Duration::from_secs(1), async {
@@ -240,7 +240,7 @@ async fn send(writer: &mut (impl AsyncWrite + Unpin), ends: &Ends) -> io::Error 
                 () = tokio::time::sleep_until(alive) => record.extend_from_slice(&ALIVE_FRAME),
             }
         }
-        // A peer that takes nothing is gone, and must not hold what waits for it for ever.
+        // A peer that reads nothing is gone. Its packets must not wait for ever.
         let written = tokio::time::timeout(ends.silence, async {
             writer.write_all(&record).await?;
             writer.flush().await
@@ -255,7 +255,7 @@ async fn send(writer: &mut (impl AsyncWrite + Unpin), ends: &Ends) -> io::Error 
     }
 }
 
-/// Fills a record with packets; how long to wait where none may go yet.
+/// Fills a record with packets. Returns the time to wait if no packet may go yet.
 fn fill(record: &mut Vec<u8>, egress: &Egress, ends: &Ends) -> Option<Duration> {
     while record.len() + FRAME_LIMIT < RECORD {
         match egress.pop() {
@@ -297,7 +297,7 @@ async fn receive(reader: &mut (impl AsyncRead + Unpin), mut buffer: BytesMut, en
     }
 }
 
-/// How many bytes of whole frames `bytes` begins with.
+/// Length of the whole frames at the start of `bytes`.
 fn whole_frames(bytes: &[u8]) -> Result<usize, wire::Malformed> {
     let mut at = 0;
     while let Some((_, used)) = wire::frame(&bytes[at..])? {
@@ -325,7 +325,7 @@ fn take(frames: &Bytes, ends: &Ends, batch: &mut Vec<Bytes>) -> Result<(), Error
     Ok(())
 }
 
-/// The kernel's congestion control of a socket, and little in it that is not yet sent.
+/// Sets the congestion control of a socket, and the limit of unsent bytes.
 fn prepare(socket: &SockRef<'_>, congestion: &str) -> Result<(), Error> {
     if let Err(error) = socket.set_tcp_congestion(congestion.as_bytes()) {
         let known = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
@@ -344,8 +344,7 @@ fn prepare(socket: &SockRef<'_>, congestion: &str) -> Result<(), Error> {
     socket.set_tcp_notsent_lowat(UNSENT_BYTES).map_err(Error::of("prepare a TCP socket"))
 }
 
-/// What TLS or TCP says, in words.
-/// Why this end has refused the peer's token, if it has.
+/// The reason for which this end refused the peer's token, if it did.
 fn denial(error: &io::Error) -> Option<Denied> {
     match error.get_ref()?.downcast_ref::<rustls::Error>()? {
         rustls::Error::InvalidCertificate(error) => Denied::of(error),

@@ -1,37 +1,37 @@
-//! What a server looks at to say how it stands: its pause, and what went through.
+//! Computes a server's [`Standing`] from its pause and its traffic.
 
 use crate::roster::Paused;
 use crate::standing::Standing;
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
 
-/// How often the server looks.
+/// Interval at which the server computes it.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// How often clients are told where nothing else changes: a datagram can be lost.
+/// Interval at which clients are told without a change, because a datagram can be lost.
 const TELL_EVERY: Duration = Duration::from_secs(5);
-/// Time constant of the average of the load.
+/// Time constant of the average load, in seconds.
 const SMOOTHING_S: f64 = 10.0;
 /// A client counts as a user for this time after its last traffic.
 const USER: Duration = Duration::from_secs(15);
-/// Bytes between two looks that are traffic: more than a connection that only says that it is alive.
+/// Bytes between two computations that count as traffic: more than keep-alives alone.
 const TRAFFIC_BYTES: u64 = 2000;
 
-/// What the server knows, as of its last look. The time is passed in, since any beginning.
+/// The server's state at the last computation. Times are passed in, relative to any start.
 #[derive(Debug, Default)]
 pub(crate) struct Survey {
     looked: Option<Duration>,
     told: Option<(Duration, Standing)>,
     pause: Option<(Paused, Option<Duration>)>,
-    /// Of each client: its bytes, and when there was traffic.
+    /// For each client, its bytes and the time of its last traffic.
     clients: HashMap<u32, (u64, Option<Duration>)>,
-    /// Bytes a second.
+    /// Average rate, in bytes per second.
     rate: f64,
 }
 
 impl Survey {
-    /// Looks at `now`, when the wall clock says `wall`. `clients` are a number and the bytes of each
-    /// so far, both ways; `rate_bps` is what the line carries in each direction. Returns what clients
-    /// are to be told, if they are.
+    /// Computes the standing at `now`, while the wall clock shows `wall`. `clients` has each
+    /// client's number and its bytes so far, in both directions. `rate_bps` is the rate of the
+    /// line in each direction. Returns the standing to send, if one is due.
     pub fn look(
         &mut self,
         (now, wall): (Duration, SystemTime),
@@ -41,7 +41,8 @@ impl Survey {
     ) -> Option<Standing> {
         let users = self.count(now, clients);
         let rate_kbps = rate_bps.map(|bps| u32::try_from((bps / 1000).max(1)).unwrap_or(u32::MAX));
-        // What comes in for a client goes out again, so each direction of the line carries both.
+        // Traffic for a client arrives and leaves by the same line, so each direction carries
+        // both.
         let load = rate_kbps.map_or(0.0, |kbps| 8.0 * self.rate / (1000.0 * f64::from(kbps)));
         let load_permille = (1000.0 * load.clamp(0.0, 1.0)).round() as u16;
         let new = Standing { paused_s: self.paused_s(now, wall, pause), users, rate_kbps, load_permille };
@@ -57,7 +58,7 @@ impl Survey {
         let mut moved = 0;
         for (client, bytes) in clients {
             let (before, traffic) = self.clients.get(&client).copied().unwrap_or((0, None));
-            // A client that has connected anew counts from 0.
+            // A client that has connected again starts from 0.
             let more = bytes.checked_sub(before).unwrap_or(bytes);
             moved += more;
             fresh.insert(client, (bytes, if more >= TRAFFIC_BYTES { Some(now) } else { traffic }));
@@ -75,8 +76,8 @@ impl Survey {
         u16::try_from(self.clients.values().filter(user).count()).unwrap_or(u16::MAX)
     }
 
-    /// Seconds that are left of the pause. The wall clock counts only when a pause is first seen: a
-    /// pause of an hour lasts an hour, also where the clock jumps.
+    /// Seconds left of the pause. The wall clock counts only when a pause is first seen, so that a
+    /// pause of an hour lasts an hour although the clock jumps.
     fn paused_s(&mut self, now: Duration, wall: SystemTime, pause: Option<Paused>) -> Option<u32> {
         if self.pause.map(|(known, _)| known) != pause {
             let left = |until: SystemTime| until.duration_since(wall).unwrap_or_default();
@@ -96,7 +97,7 @@ impl Survey {
     }
 }
 
-/// Whether a pause has begun or ended, or got another end.
+/// Whether a pause started, ended or got another end.
 fn ends_elsewhere(before: Option<u32>, new: Option<u32>) -> bool {
     match (before, new) {
         (Some(before), Some(new)) => {
@@ -130,7 +131,7 @@ mod tests {
             told.extend(survey.look(at(second), pause, [], None).map(|new| (second, new.paused_s)));
         }
         assert_eq!(told, [(0, None), (5, None), (7, Some(94)), (12, None), (17, None)]);
-        // A pause that gets another end.
+        // A pause with a new end.
         assert!(survey.look(at(20), until(100), [], None).is_some());
         assert_eq!(survey.look(at(21), until(100), [], None), None);
         assert_eq!(survey.look(at(22), until(60), [], None).unwrap().paused_s, Some(39));
@@ -165,13 +166,13 @@ mod tests {
         let rate = Some(8_000_000);
         let mut last = Standing::default();
         for second in 0..=60 {
-            // Half a megabyte a second of one, nothing but signs of life of another.
+            // One client with 500 kB/s, and another with keep-alives only.
             let clients = [(1, second * 500_000), (2, second * 20)];
             last = survey.look(at(second), None, clients, rate).unwrap_or(last);
         }
         assert_eq!((last.users, last.rate_kbps), (1, Some(8000)));
         assert!((480..=500).contains(&last.load_permille), "{last:?}");
-        // It has left; a line of unknown rate has no load.
+        // The client is gone. A line of unknown rate has no load.
         for second in 61..=130 {
             last = survey.look(at(second), None, [(2, second * 20)], rate).unwrap_or(last);
         }

@@ -1,4 +1,4 @@
-//! The server's switch: finds the client that a packet goes to.
+//! The server's switch: finds the client for a packet.
 
 use crate::carry::Counts;
 use crate::egress::{Egress, Parcel};
@@ -17,20 +17,20 @@ pub struct Member {
     pub name: String,
     /// Its addresses in the tunnel.
     pub addresses: (Ipv4Addr, Ipv6Addr),
-    /// Where it connected from.
+    /// The address from which it connected.
     pub from: SocketAddr,
-    /// What waits for it.
+    /// The queue of packets for it.
     pub egress: Arc<Egress>,
-    /// What went through.
+    /// Packets and bytes that its tunnel carried.
     pub counts: Arc<Counts>,
-    /// The law towards it; nothing over TCP, where the kernel has it.
+    /// The sender towards it; `None` over TCP, where the kernel's law sends.
     pub(crate) sender: Option<Arc<Sender>>,
-    /// Told when it has to go because the same client connected again.
+    /// Notified when another connection of the same client replaces this one.
     pub(crate) replaced: Notify,
 }
 
 impl Member {
-    /// What the law towards it is doing; nothing over TCP.
+    /// The state of the law towards it; `None` over TCP.
     pub fn steering(&self) -> Option<Steering> {
         self.sender.as_ref().map(|sender| sender.steering())
     }
@@ -48,14 +48,14 @@ impl Member {
     }
 }
 
-/// The clients that are connected, by their addresses.
+/// The connected clients, by their addresses.
 #[derive(Debug, Default)]
 pub struct Switch {
     members: RwLock<HashMap<IpAddr, Arc<Member>>>,
 }
 
 impl Switch {
-    /// Sends packets to the clients that they are for; those for nobody are dropped.
+    /// Sends packets to their clients. Packets for no client are dropped.
     pub fn send(&self, parcels: impl IntoIterator<Item = Parcel>) {
         let members = self.members.read().unwrap_or_else(PoisonError::into_inner);
         let mut run: Vec<Parcel> = Vec::new();
@@ -77,7 +77,7 @@ impl Switch {
         }
     }
 
-    /// Everybody who is connected, in the order of addresses.
+    /// All connected clients, in the order of addresses.
     pub fn members(&self) -> Vec<Arc<Member>> {
         let members = self.members.read().unwrap_or_else(PoisonError::into_inner);
         let mut all: Vec<_> =
@@ -86,7 +86,7 @@ impl Switch {
         all
     }
 
-    /// A client has connected; an older connection of the same one has to go.
+    /// Adds a client. An older connection of the same client is replaced.
     pub(crate) fn join(&self, member: &Arc<Member>) {
         let mut members = self.members.write().unwrap_or_else(PoisonError::into_inner);
         members.insert(member.addresses.1.into(), Arc::clone(member));
@@ -95,7 +95,7 @@ impl Switch {
         }
     }
 
-    /// A connection has ended.
+    /// Removes the connection of a client.
     pub(crate) fn leave(&self, member: &Arc<Member>) {
         let mut members = self.members.write().unwrap_or_else(PoisonError::into_inner);
         members.retain(|_, other| !Arc::ptr_eq(other, member));

@@ -9,12 +9,12 @@ use std::str::FromStr;
 
 const PREFIX: &str = "leeway1_";
 const CHECK: usize = 4;
-/// A host name has at most 253 characters (RFC 1035, 3.1), a port five.
+/// Most characters of an address: a host name has at most 253 (RFC 1035, 3.1), a port five.
 const ADDRESS_LIMIT: usize = 260;
 
 /// What `leeway invite` makes and `leeway join` takes.
 ///
-/// Whoever has it is the client: it is a password.
+/// A token is a password: whoever has it is the client.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token {
     /// The server's address, `host:port`.
@@ -29,15 +29,15 @@ pub struct Token {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TokenError {
-    /// Something else.
+    /// The text does not start with the prefix.
     #[error("this is not a token of `leeway invite`: those begin with {PREFIX}")]
     Prefix,
-    /// Damaged.
+    /// The text is incomplete or has a typing error.
     #[error(
         "the token is incomplete or has a typing error; copy the whole line that `leeway invite` printed"
     )]
     Damaged,
-    /// Its address cannot be one.
+    /// The address is not valid.
     #[error("an address is a host and a port, such as relay.example.org:4433 or [2001:db8::1]:4433")]
     Address,
 }
@@ -51,7 +51,7 @@ impl Token {
         let (host, port) = address.rsplit_once(':').ok_or(TokenError::Address)?;
         let plain = |c: char| c.is_ascii_graphic() && c != '/';
         let fits = !host.is_empty() && address.len() <= ADDRESS_LIMIT && host.chars().all(plain);
-        // A bare IPv6 address would take its last group for the port.
+        // The last group of a bare IPv6 address would be read as the port.
         let bracketed = host.starts_with('[') && host.ends_with(']');
         let port = port.parse::<u16>().is_ok_and(|port| port != 0);
         if !fits || !port || (host.contains(':') && !bracketed) {
@@ -95,7 +95,7 @@ impl FromStr for Token {
     }
 }
 
-/// The first bytes of the SHA-256, against typing errors.
+/// The first bytes of the SHA-256, to find typing errors.
 fn check(bytes: &[u8]) -> [u8; CHECK] {
     let digest = Sha256::digest(bytes);
     std::array::from_fn(|index| digest[index])

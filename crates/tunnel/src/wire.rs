@@ -9,37 +9,37 @@ use crate::owd::Report;
 use crate::standing::Standing;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// The protocol's name and version, as ALPN; another version is another name, which TLS refuses.
+/// Name and version of the protocol, for ALPN. TLS refuses another version.
 pub const PROTOCOL: &[u8] = b"leeway-tunnel/2";
 
-/// Bytes in front of a packet in its buffer, so that any header fits without a copy.
+/// Bytes in front of a packet in its buffer, enough for any header.
 pub const HEADROOM: usize = 8;
 
-/// The longest frame on a stream, its length field not counted.
+/// Longest frame on a stream, without its length field.
 pub const FRAME_LIMIT: usize = 2048;
 
 const TEXT_LIMIT: usize = 200;
 
-/// Bytes that are not what they should be.
+/// Bytes that are not valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("malformed {0}")]
 pub struct Malformed(pub &'static str);
 
-/// What is said before any packet.
+/// The messages before the first packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Greeting {
-    /// The client's.
+    /// From the client.
     Hello {
-        /// The longest IP packet that its device takes.
+        /// Longest IP packet that the client's device takes, in bytes.
         mtu: u16,
-        /// Its program and version, for the server's log.
+        /// The client's program and version, for the server's log.
         program: String,
     },
-    /// The server's.
+    /// From the server.
     Welcome(Welcome),
-    /// The server's, if it will not.
+    /// From the server, if it refuses the client.
     Refuse {
-        /// Why, in words.
+        /// The reason, as text.
         why: String,
     },
 }
@@ -47,17 +47,17 @@ pub enum Greeting {
 /// What the server gives to a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Welcome {
-    /// The client's addresses.
+    /// The client's IPv4 address.
     pub v4: Ipv4Addr,
-    /// The client's addresses.
+    /// The client's IPv6 address.
     pub v6: Ipv6Addr,
-    /// The server's own in the tunnel.
+    /// The server's IPv4 address in the tunnel.
     pub server_v4: Ipv4Addr,
-    /// The server's own in the tunnel.
+    /// The server's IPv6 address in the tunnel.
     pub server_v6: Ipv6Addr,
-    /// The longest IP packet on the tunnel.
+    /// Longest IP packet on the tunnel, in bytes.
     pub mtu: u16,
-    /// The law that the client has to send under; empty: its own choice.
+    /// The law under which the client has to send; empty for the client's choice.
     pub law: String,
 }
 
@@ -66,32 +66,33 @@ pub struct Welcome {
 pub enum Datagram<'a> {
     /// An IP packet.
     Packet {
-        /// When it was sent, in microseconds of the sender's clock.
+        /// Time of sending, in microseconds of the sender's clock.
         stamp_us: u32,
         /// The packet.
         packet: &'a [u8],
     },
-    /// One of two halves of a packet that is longer than the path takes.
+    /// One of two halves of a packet that is too long for the path.
     Half {
-        /// When it was sent.
+        /// Time of sending, in microseconds of the sender's clock.
         stamp_us: u32,
-        /// Which packet.
+        /// Number of the packet.
         id: u16,
-        /// Whether it is the second.
+        /// Whether this is the second half.
         second: bool,
-        /// The bytes.
+        /// Bytes of the half.
         part: &'a [u8],
     },
-    /// What the receiver saw of delays.
+    /// The receiver's report of one-way delays.
     Report(Report),
-    /// The foreground at the sender's end of the line: packets for that line wait at the receiver.
+    /// The foreground at the sender's end of the line. The receiver holds packets for that line
+    /// back.
     Foreground {
-        /// Bytes that it expects.
+        /// Bytes that the foreground expects.
         expected_bytes: u32,
-        /// Bytes that have come to it, since any beginning and modulo 2^32.
+        /// Bytes that the foreground has received, modulo 2^32, from any start value.
         came_bytes: u32,
     },
-    /// How the server stands.
+    /// The server's standing.
     Standing(Standing),
 }
 
@@ -102,9 +103,9 @@ pub enum Frame<'a> {
     Greeting(Greeting),
     /// An IP packet.
     Packet(&'a [u8]),
-    /// Nothing but a sign of life.
+    /// A keep-alive.
     Alive,
-    /// How the server stands.
+    /// The server's standing.
     Standing(Standing),
 }
 
@@ -145,7 +146,7 @@ pub fn frame_header(packet: usize) -> [u8; FRAME_HEADER] {
     [a, b, PACKET]
 }
 
-/// The frame that only says that one lives.
+/// The frame of a keep-alive.
 pub const ALIVE_FRAME: [u8; 3] = [0, 1, ALIVE];
 
 /// A report as a datagram.
@@ -158,7 +159,7 @@ pub fn report_datagram(report: &Report) -> [u8; 11] {
     bytes
 }
 
-/// What is said of the foreground, as a datagram.
+/// The foreground report as a datagram.
 pub fn foreground_datagram(expected_bytes: u32, came_bytes: u32) -> [u8; 9] {
     let mut bytes = [FOREGROUND; 9];
     bytes[1..5].copy_from_slice(&expected_bytes.to_be_bytes());
@@ -166,10 +167,10 @@ pub fn foreground_datagram(expected_bytes: u32, came_bytes: u32) -> [u8; 9] {
     bytes
 }
 
-/// Bytes of how a server stands.
+/// Bytes of a standing.
 const STANDING_BYTES: usize = 13;
 
-/// How a server stands, as a datagram.
+/// A standing as a datagram.
 pub fn standing_datagram(standing: &Standing) -> [u8; STANDING_BYTES] {
     let mut bytes = [0; STANDING_BYTES];
     bytes[0] = STANDING;
@@ -180,7 +181,7 @@ pub fn standing_datagram(standing: &Standing) -> [u8; STANDING_BYTES] {
     bytes
 }
 
-/// The same as a frame.
+/// A standing as a frame.
 pub fn standing_frame(standing: &Standing) -> [u8; STANDING_BYTES + 2] {
     let mut bytes = [0; STANDING_BYTES + 2];
     bytes[1] = STANDING_BYTES as u8;
@@ -254,7 +255,7 @@ impl Greeting {
 }
 
 impl<'a> Frame<'a> {
-    /// Reads what a frame has after its length.
+    /// Reads the bytes of a frame after its length.
     ///
     /// # Errors
     /// [`Malformed`].
@@ -281,11 +282,11 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// The first whole frame in `bytes`, without its length, and the bytes after it; nothing while there is not
-/// enough.
+/// The first whole frame in `bytes` without its length, and the number of bytes used; `None` if
+/// bytes are missing.
 ///
 /// # Errors
-/// [`Malformed`] where the length is zero or beyond [`FRAME_LIMIT`].
+/// [`Malformed`] if the length is zero or above [`FRAME_LIMIT`].
 pub fn frame(bytes: &[u8]) -> Result<Option<(&[u8], usize)>, Malformed> {
     let Some((length, rest)) = bytes.split_first_chunk::<2>() else { return Ok(None) };
     let length = usize::from(u16::from_be_bytes(*length));
@@ -342,7 +343,7 @@ impl<'a> Input<'a> {
         Ok(Standing { paused_s: some(paused_s), users, rate_kbps: some(rate_kbps), load_permille })
     }
 
-    /// A text of printable characters: it goes to logs and terminals.
+    /// A text of printable characters only, because it goes to logs and terminals.
     fn text(&mut self) -> Result<String, Malformed> {
         let length = usize::from(self.u8()?);
         if length > TEXT_LIMIT {
@@ -355,7 +356,7 @@ impl<'a> Input<'a> {
         Ok(text.to_owned())
     }
 
-    /// What is left, which must be something.
+    /// The remaining bytes, at least one.
     fn rest(&mut self) -> Result<&'a [u8], Malformed> {
         if self.0.is_empty() { Err(Malformed("packet: it is empty")) } else { self.take(self.0.len()) }
     }

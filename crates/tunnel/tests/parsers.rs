@@ -1,4 +1,5 @@
-//! Everything that reads what the network or people send: what was written reads back, and nothing panics.
+//! Readers of bytes and text from the network and from people: what was written reads back, and
+//! nothing panics.
 
 use leeway_tunnel::owd::Report;
 use leeway_tunnel::wire::{self, Datagram, FRAME_LIMIT, Frame, Greeting, Welcome};
@@ -11,7 +12,7 @@ proptest! {
         if let Ok(Datagram::Packet { packet, .. }) = Datagram::read(&bytes) {
             prop_assert_eq!(packet, &bytes[wire::PACKET_HEADER..]);
         }
-        // Behind every kind there is.
+        // Random bytes behind each kind of message.
         for kind in 0..=32 {
             let kinded = [&[kind], bytes.as_slice()].concat();
             let _ = Datagram::read(&kinded);

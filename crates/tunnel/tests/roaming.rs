@@ -9,7 +9,8 @@ use std::time::Duration;
 
 const INTERNET: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 99);
 
-/// A translator of addresses between one client and a server, who sees the client at the outer socket.
+/// A translator of addresses between one client and a server. The server sees the client at the
+/// outer socket.
 struct Translator {
     front: Arc<UdpSocket>,
     outer: Arc<Mutex<Arc<UdpSocket>>>,
@@ -34,7 +35,7 @@ impl Translator {
         translator
     }
 
-    /// What comes back to the outer socket of now, and only as long as it is that.
+    /// Forwards what arrives at the outer socket, until that socket is replaced.
     fn listen(&self) {
         let outer = Arc::clone(&self.outer.lock().unwrap());
         outer.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
@@ -66,7 +67,7 @@ async fn a_client_that_moves_keeps_its_connection() {
     let own = bob.up().await;
     let member = server.members(1).await.remove(0);
     let egress = bob.client.egress();
-    // Another port, as of a translator that has forgotten; then another network.
+    // Another port, as after a restart of the translator, and then another network.
     for (number, address) in ["127.0.0.1:0", "127.0.0.2:0", "127.0.0.3:0"].into_iter().enumerate() {
         translator.move_to(address);
         for (number, length) in [(3 * number, 300), (3 * number + 1, 1400), (3 * number + 2, 60)] {

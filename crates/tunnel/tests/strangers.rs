@@ -1,4 +1,5 @@
-//! Who is not invited, and who only makes noise: clear refusals, nothing kept, and others keep working.
+//! Clients that are not invited, and noise: refusals are clear, nothing stays in memory, and other
+//! clients work.
 
 mod common;
 
@@ -39,7 +40,7 @@ async fn wrong_revoked_and_expired_keys_hear_why() {
         }
     }
     assert!(server.switch.members().is_empty());
-    // The server notes what it refused, and from where; nobody joined.
+    // The server logs each refusal with its source, and no client has joined.
     let log = server.log.lock().unwrap().clone();
     for why in ["not known", "revoked", "expired"] {
         let noted = log.iter().filter(|line| line.starts_with("refused 127.0.0.1: ") && line.contains(why));
@@ -49,7 +50,7 @@ async fn wrong_revoked_and_expired_keys_hear_why() {
     join(good, quic()).await.up().await;
 }
 
-/// Handshakes with tokens that are not known are refused without a look after a few, and the log stays short.
+/// After a few unknown tokens, handshakes are refused without a check, and the log stays short.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_shows_one_unknown_token_after_the_other_is_slowed() {
     let state = tempfile::tempdir().unwrap();
@@ -61,7 +62,7 @@ async fn who_shows_one_unknown_token_after_the_other_is_slowed() {
         let Joined { client, mut task, .. } = join(unknown.clone(), transport).await;
         let mut status = client.status();
         let mut down = Box::pin(status.wait_for(|status| matches!(status, Status::Down(_))));
-        // Who is refused ends; who is not even heard tries again.
+        // A client that is refused ends. A client without any answer tries again.
         let why = tokio::select! {
             ended = &mut task => ended.unwrap().to_string(),
             down = &mut down => format!("{:?}", *down.unwrap()),
@@ -102,7 +103,8 @@ async fn another_version_hears_it() {
     assert!(server.switch.members().is_empty());
 }
 
-/// Garbage at full speed over UDP, and over TCP; somebody who is invited still gets in, and packets pass.
+/// Random bytes at full speed over UDP and TCP. An invited client still joins, and its packets
+/// pass.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn noise_does_not_keep_others_out() {
     let state = tempfile::tempdir().unwrap();
@@ -126,7 +128,7 @@ async fn noise_does_not_keep_others_out() {
     server.members(0).await;
 }
 
-/// Half-open connections: over TCP silent ones, which are cut after the time for a handshake.
+/// Half-open connections. Silent ones over TCP are closed after the time for a handshake.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn silent_connections_are_few_and_do_not_last() {
     let state = tempfile::tempdir().unwrap();
@@ -136,18 +138,18 @@ async fn silent_connections_are_few_and_do_not_last() {
     let cut = tokio::task::spawn_blocking(move || {
         silent.iter_mut().for_each(|stream| {
             stream.set_read_timeout(Some(PATIENCE)).unwrap();
-            // Closed, or reset: never silent for longer than a handshake may take.
+            // Closed or reset: never silent for longer than a handshake may take.
             let _ = stream.read(&mut [0; 16]);
         });
     });
     cut.await.unwrap();
     assert!(start.elapsed() < PATIENCE, "{:?}", start.elapsed());
-    // Somebody else at the same place gets in afterwards.
+    // Another client at the same address joins afterwards.
     join(invite(state.path(), "bob", server.address), tcp()).await.up().await;
 }
 
-/// Beginnings of handshakes as real as any, each from another address, which never go on: they are answered
-/// without state, and who goes on gets in meanwhile.
+/// Real first packets of handshakes, each from another address, that never continue. The server
+/// answers without state, and a client that continues joins meanwhile.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_flood_of_handshakes_is_answered_without_state() {
     const COUNT: usize = 400;
@@ -169,7 +171,7 @@ async fn a_flood_of_handshakes_is_answered_without_state() {
         }
     }
     join(bob, quic()).await.up().await;
-    // Silence over TCP from as many places.
+    // Silence over TCP from the same number of addresses.
     let mut silent: Vec<TcpStream> = Vec::new();
     for n in 0..COUNT {
         let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
@@ -181,7 +183,7 @@ async fn a_flood_of_handshakes_is_answered_without_state() {
     let grown = resident_kb().saturating_sub(before);
     assert!(grown < 30_000, "{grown} kB more");
 
-    // The kind of a packet with a long header (RFC 9000, 17.2): 0 is the first flight of a handshake, 3 a Retry.
+    // Packet types of long headers (RFC 9000, 17.2): 0 is Initial, 3 is Retry.
     let mut kinds = [0; 4];
     for socket in &sockets {
         let mut bytes = [0; 2000];
@@ -199,7 +201,7 @@ async fn a_flood_of_handshakes_is_answered_without_state() {
     assert!(open <= 256, "{open} of {COUNT} silent connections are kept");
 }
 
-/// The first datagrams of as many clients of that server, who have keys that it does not know.
+/// The first datagrams of `count` clients of the server, with keys that the server does not know.
 async fn beginnings(count: usize, server: Fingerprint) -> Vec<Vec<u8>> {
     let sink = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();
     let address = sink.local_addr().unwrap().to_string();
@@ -210,8 +212,8 @@ async fn beginnings(count: usize, server: Fingerprint) -> Vec<Vec<u8>> {
         let mut bytes = [0; 2000];
         let length = tokio::time::timeout(PATIENCE, sink.recv(&mut bytes)).await.expect("it begins").unwrap();
         client.task.abort();
-        // A long header, Initial; by the destination's connection id, because the client before may have said
-        // more.
+        // Initial packets (RFC 9000, 17.2.2), one for each destination connection ID, because the
+        // client before may have sent several.
         if bytes[0] & 0xf0 == 0xc0 {
             firsts.entry(bytes[6..14].to_vec()).or_insert_with(|| bytes[..length].to_vec());
         }
@@ -219,7 +221,8 @@ async fn beginnings(count: usize, server: Fingerprint) -> Vec<Vec<u8>> {
     firsts.into_values().collect()
 }
 
-/// All that a client sent in its handshake, and its first packets, sent again from elsewhere.
+/// Replays everything that a client sent in its handshake, and its first packets, from another
+/// address.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_recorded_handshake_is_worth_nothing() {
     let state = tempfile::tempdir().unwrap();
@@ -244,14 +247,14 @@ async fn a_recorded_handshake_is_worth_nothing() {
             std::thread::sleep(Duration::from_millis(2));
         }
     }
-    // What was replayed is answered with the first flight of a handshake at most.
+    // The server answers a replay with the first flight of a handshake at most.
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert!(server.inbox.try_recv().is_err(), "a replayed packet came through");
     assert!(server.switch.members().is_empty());
     assert_eq!(server.log.lock().unwrap().len(), joined, "{:?}", server.log);
 }
 
-/// A relay of datagrams that keeps what clients send; its address.
+/// A relay of datagrams that records what clients send. Returns its address.
 fn tap(server: SocketAddr) -> (SocketAddr, Arc<Mutex<Vec<Bytes>>>) {
     let front = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = front.local_addr().unwrap();
@@ -296,7 +299,7 @@ fn shout(to: SocketAddr, until: Instant) -> (u64, u64) {
             let mut bytes = vec![0; 1200];
             noise(&mut bytes);
             if round % 2 == 0 {
-                // A long header of version 1 with eight-byte connection ids: an Initial packet.
+                // A long header of version 1 with eight-byte connection IDs: an Initial packet.
                 bytes[..6].copy_from_slice(&[0xc3, 0, 0, 0, 1, 8]);
                 bytes[14] = 8;
                 bytes[23] = 0;

@@ -20,8 +20,8 @@ async fn packets_go_both_ways_unchanged() {
         let mut bob = join(invite(state.path(), "bob", server.address), transport.clone()).await;
         let own = bob.up().await;
         server.members(1).await;
-        // 1400 bytes do not fit into the first datagrams of QUIC, before the path has been probed: they go in
-        // halves.
+        // 1400 bytes do not fit into the first datagrams of QUIC, before the path has been probed.
+        // They go in halves.
         for (number, length) in [24usize, 100, 1199, 1200, 1399, 1400].into_iter().enumerate() {
             let number = number as u32;
             let there = packet(own, INTERNET, length, number);
@@ -59,7 +59,7 @@ async fn a_burst_arrives_whole_and_under_the_law() {
     let steering = || bob.client.steering().expect("a law over QUIC");
     assert_eq!(steering().law, "newreno");
     assert!(steering().line.srtt_us > 0, "{:?}", steering());
-    // On a fast machine a burst may be over before the window is known to be used.
+    // On a fast machine a burst may end before the window counts as used.
     let deadline = Instant::now() + PATIENCE;
     while steering().line.window_bytes <= 4 * 1460 {
         assert!(Instant::now() < deadline, "acknowledgements reach the law: {:?}", steering());
@@ -68,8 +68,8 @@ async fn a_burst_arrives_whole_and_under_the_law() {
     }
 }
 
-/// Packets to a client whose home never stops. For how long they wait is what the server says: what passes
-/// between two packets is this machine's business as well.
+/// Packets to a client whose home never stops. The server tells how long they waited, because the
+/// time between two packets also depends on this machine.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_the_server_sends_waits_for_the_home_and_not_for_ever() {
     let state = tempfile::tempdir().unwrap();
@@ -90,13 +90,13 @@ async fn what_the_server_sends_waits_for_the_home_and_not_for_ever() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     });
-    // On a line without a bottleneck the window soon has room for both, and nothing waits any more.
+    // On a line without a bottleneck the window soon has room for both, and no packet waits.
     let deadline = Instant::now() + 4 * PATIENCE;
     while member.yielded() < Duration::from_millis(20) {
         assert!(Instant::now() < deadline, "it yielded for {:?} only", member.yielded());
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    // It goes on beside the home.
+    // Packets go on beside the home.
     while bob.inbox.try_recv().is_ok() {}
     for _ in 0..20 {
         tokio::time::timeout(PATIENCE, bob.inbox.recv()).await.expect("it goes on").unwrap();
@@ -160,7 +160,7 @@ async fn a_client_comes_back_when_the_server_does() {
         let mut status = bob.client.status();
         let down = status.wait_for(|status| matches!(status, leeway_tunnel::Status::Down(_)));
         tokio::time::timeout(PATIENCE, down).await.expect("it hears that the server has gone").unwrap();
-        // The port may be taken for a moment.
+        // The port may stay taken for a moment.
         let start = std::time::Instant::now();
         while std::net::UdpSocket::bind(address).is_err() {
             assert!(start.elapsed() < PATIENCE);
@@ -189,7 +189,8 @@ async fn the_server_may_demand_a_law() {
     assert_eq!(bob.client.steering().unwrap().law, "ledbat:target=5ms");
     let eve = join(invite(state.path(), "eve", server.address), tcp()).await;
     eve.up().await;
-    // One that the kernel does not have: the client cannot obey, and says so.
+    // A congestion control that the kernel does not have. The client reports that it cannot use
+    // it.
     let mut impossible = options(anywhere());
     impossible.demand_congestion = Some("no_such_law".into());
     let server = Running::start(state.path(), impossible);
@@ -212,7 +213,8 @@ async fn revoking_ends_a_connection_that_runs() {
     }
 }
 
-/// The server is paused and resumed by its folder, while a client is there and another one comes.
+/// Files in the server's folder pause and resume it, while one client is connected and another one
+/// joins.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clients_hear_how_their_server_stands() {
     for transport in [quic(), tcp()] {
@@ -237,7 +239,7 @@ async fn clients_hear_how_their_server_stands() {
         roster.pause(Some(Duration::from_secs(7200))).unwrap();
         let paused_s = stands(&bob.client, true).await.paused_s.unwrap();
         assert!((7100..=7202).contains(&paused_s), "{transport:?}: {paused_s} s");
-        // What stands goes on, and who comes later hears it at once.
+        // Existing connections go on, and a later client is told at once.
         let there = packet(own, INTERNET, 500, 1);
         let egress = bob.client.egress();
         assert_eq!(until_heard(&mut server.inbox, || egress.push([parcel(&there)])).await, there);
@@ -253,7 +255,7 @@ async fn clients_hear_how_their_server_stands() {
         assert!(roster.resume().unwrap());
         stands(&bob.client, false).await;
         stands(&ann.client, false).await;
-        // Traffic is load, and makes a user.
+        // Traffic is load, and its client counts as a user.
         let start = Instant::now();
         let mut number = 0;
         while bob.client.standing().is_none_or(|standing| standing.load_permille == 0 || standing.users != 1)

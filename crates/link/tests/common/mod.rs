@@ -1,4 +1,4 @@
-//! A packet, arrivals and ways to play a link, for tests of links.
+//! A packet, arrivals, and functions that play a link, for tests of links.
 
 #![allow(dead_code)]
 
@@ -59,7 +59,7 @@ pub fn queue(spec: &str, packets: u32) -> AnyQueue<Pkt> {
     spec.parse::<QueueSpec>().unwrap().build(&context)
 }
 
-/// Everything that departs, each event polled at its own time.
+/// All departures, with each event polled at its own time.
 pub fn drain(link: &mut Transmitter<Pkt>, log: &mut Log<Pkt>) -> Vec<Departure<Pkt>> {
     let mut departures = Vec::new();
     while let Some(time) = link.next() {
@@ -68,7 +68,7 @@ pub fn drain(link: &mut Transmitter<Pkt>, log: &mut Log<Pkt>) -> Vec<Departure<P
     departures
 }
 
-/// The departures of packets offered at given times: identity and time in microseconds.
+/// Departures of packets offered at given times: number and time in microseconds.
 pub fn played(link: &mut Transmitter<Pkt>, arrivals: &[(Time, Pkt)]) -> Vec<(u64, u64)> {
     let mut log = Log::default();
     let mut departures = Vec::new();

@@ -1,4 +1,4 @@
-//! Queues as plain data: what a scenario, a command line or a gateway's policy says about one.
+//! Queue disciplines as plain data, for scenarios, command lines and configurations.
 
 mod params;
 mod value;
@@ -10,24 +10,24 @@ use crate::{AnyQueue, Packet};
 use leeway_units::{Duration, Rate, Size};
 use std::sync::LazyLock;
 
-/// What a discipline can be told of the link it is built for.
+/// Properties of the link for which a discipline is built.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BuildContext {
-    /// The buffer in packets, in bytes or without limit; a size against the bandwidth-delay product must be
+    /// The buffer in packets, in bytes, or unlimited. A size in bandwidth-delay products has to be
     /// resolved before.
     pub capacity: Size,
-    /// The rate at which the queue will be served (an average where it varies).
+    /// Rate at which the queue is served; the mean if it varies.
     pub rate: Rate,
-    /// The one-way propagation delay of the link; RED's automatic setting uses it.
+    /// One-way propagation delay of the link, for RED's automatic setting.
     pub delay: Duration,
-    /// The seed of everything random in the queue.
+    /// Seed of the queue's random numbers.
     pub seed: u64,
-    /// The mean length of a packet in bytes.
+    /// Mean packet length, in bytes.
     pub mean_packet: u32,
 }
 
 impl BuildContext {
-    /// A link without delay that carries packets of 1500 bytes; seed 0.
+    /// A link without delay for packets of 1500 bytes, with seed 0.
     pub fn new(capacity: Size, rate: Rate) -> Self {
         BuildContext { capacity, rate, delay: Duration::ZERO, seed: 0, mean_packet: 1500 }
     }
@@ -36,8 +36,9 @@ impl BuildContext {
 crate::named! {
     /// A queue discipline with its parameters, as plain data.
     ///
-    /// The text form is the name and, after a colon, the parameters that differ from their defaults:
-    /// `droptail`, `codel:target=5ms,ecn=true`. The same spelling serves scenario files and command lines.
+    /// The text form is the name and, after a colon, the parameters that differ from their
+    /// defaults: `droptail`, `codel:target=5ms,ecn=true`. Scenario files and command lines use
+    /// this form.
     pub enum QueueSpec: "Queue", "queue discipline", "droptail or codel:target=5ms,ecn=true" {
         /// First in, first out, arrivals dropped when full.
         DropTail(crate::DropTailParams),
@@ -61,7 +62,7 @@ crate::named! {
 }
 
 impl QueueSpec {
-    /// An empty queue of this kind for the link that `context` tells of.
+    /// An empty queue of this kind for the link of `context`.
     pub fn build<P: Packet>(&self, context: &BuildContext) -> AnyQueue<P> {
         match self {
             QueueSpec::DropTail(params) => params.build(context),
@@ -79,7 +80,7 @@ impl QueueSpec {
 
 static DISCIPLINES: LazyLock<Vec<Info>> = LazyLock::new(QueueSpec::list);
 
-/// Every discipline with its parameters.
+/// All disciplines with their parameters.
 pub fn disciplines() -> &'static [Info] {
     &DISCIPLINES
 }

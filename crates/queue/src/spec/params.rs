@@ -1,8 +1,9 @@
-//! Named sets of parameters: one declaration gives the plain struct, its defaults, its text form and its listing.
+//! Named sets of parameters. One declaration gives the struct, its defaults, its text form and its
+//! list.
 
 use super::value::Value;
 
-/// One parameter, for listings.
+/// One parameter, for lists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParamInfo {
     /// The name in the text form; `classN` stands for `class0`, `class1`, ...
@@ -11,16 +12,16 @@ pub struct ParamInfo {
     pub default: String,
     /// The allowed values.
     pub bounds: String,
-    /// What it sets.
+    /// Its meaning.
     pub about: String,
 }
 
-/// A named set of parameters, for listings: a discipline, a loss model.
+/// A named set of parameters, for lists: a discipline or a loss model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Info {
     /// The name in the text form.
     pub name: &'static str,
-    /// What it is, in a sentence.
+    /// Its meaning, in a sentence.
     pub summary: &'static str,
     /// Where it is specified.
     pub source: &'static str,
@@ -32,7 +33,7 @@ pub struct Info {
 pub trait Params: Default {
     /// The name of the set.
     const NAME: &'static str;
-    /// What it is, in a sentence.
+    /// Its meaning, in a sentence.
     const SUMMARY: &'static str;
     /// Where it is specified.
     const SOURCE: &'static str;
@@ -40,31 +41,31 @@ pub trait Params: Default {
     /// The parameters with their defaults and bounds.
     fn list() -> Vec<ParamInfo>;
 
-    /// Sets one parameter: nothing if there is none of that name, else whether the value is right.
+    /// Sets one parameter: `None` if the name is unknown, otherwise whether the value is valid.
     fn set(&mut self, name: &str, text: &str) -> Option<Result<(), String>>;
 
     /// Every parameter with its value in the text form.
     fn entries(&self) -> Vec<(String, String)>;
 }
 
-/// Why a text such as `codel:target=5ms` could not be read.
+/// Why a text such as `codel:target=5ms` cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SpecError {
-    /// There is nothing of that name.
+    /// The name does not exist.
     #[error("there is no {what} `{given}`; there are: {known}")]
     UnknownName {
-        /// What was looked for: a queue discipline, a loss model.
+        /// The kind of thing: a queue discipline or a loss model.
         what: &'static str,
         /// The name that was given.
         given: String,
         /// All names.
         known: String,
     },
-    /// It has no parameter of that name.
+    /// The set has no parameter with this name.
     #[error("{name} has no parameter `{given}`; {known}")]
     UnknownParam {
-        /// Whose parameter.
+        /// Name of the set.
         name: &'static str,
         /// The parameter that was given.
         given: String,
@@ -74,27 +75,27 @@ pub enum SpecError {
     /// A value cannot be read or is out of bounds.
     #[error("{name}: {param}: {why}")]
     Value {
-        /// Whose parameter.
+        /// Name of the set.
         name: &'static str,
         /// The parameter.
         param: String,
-        /// What is wrong and what would be right.
+        /// What is wrong, and what would be right.
         why: String,
     },
     /// A parameter is given twice.
     #[error("{name}: {param} is given twice")]
     Twice {
-        /// Whose parameter.
+        /// Name of the set.
         name: &'static str,
         /// The parameter.
         param: String,
     },
-    /// Something that is not `param=value`.
+    /// A part is not of the form `param=value`.
     #[error("{name}: `{given}` is not of the form param=value")]
     Form {
-        /// Whose parameter.
+        /// Name of the set.
         name: &'static str,
-        /// What was given.
+        /// The part.
         given: String,
     },
 }
@@ -105,7 +106,7 @@ pub fn split(text: &str) -> (&str, &str) {
     (name.trim(), params.trim())
 }
 
-/// Text that came from outside, at a length fit for a message.
+/// Text from outside, shortened for a message.
 pub fn short(text: &str) -> String {
     text.chars().take(60).collect()
 }
@@ -138,7 +139,7 @@ pub fn read<P: Params>(text: &str) -> Result<P, SpecError> {
     Ok(params)
 }
 
-/// Writes the name and what differs from the defaults.
+/// Writes the name, and the parameters that differ from their defaults.
 pub fn write<P: Params>(params: &P, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
     let defaults = P::default().entries();
     f.write_str(P::NAME)?;
@@ -152,7 +153,7 @@ pub fn write<P: Params>(params: &P, f: &mut std::fmt::Formatter<'_>) -> std::fmt
     Ok(())
 }
 
-/// Sets `field` if `name` names it or, for a list, one of its entries.
+/// Sets `field` if `name` is its name or, for a list, the name of an entry.
 pub fn set_field<T: Value>(
     field: &mut T,
     own_name: &str,
@@ -237,8 +238,8 @@ macro_rules! params {
     };
 }
 
-/// Declares an enumeration of named sets of parameters, with its text form (and that in files, for the
-/// feature `serde` of the crate that uses it).
+/// Declares an enumeration of named sets of parameters with its text form. With the feature
+/// `serde` of the crate that uses it, files have the same text.
 #[macro_export]
 #[doc(hidden)]
 macro_rules! named {
@@ -262,7 +263,7 @@ macro_rules! named {
                 }
             }
 
-            /// Every one that there is, with its parameters.
+            /// All sets, with their parameters.
             pub fn list() -> Vec<$crate::spec::Info> {
                 vec![$($crate::spec::Info {
                     name: <$params as $crate::spec::Params>::NAME,
@@ -309,7 +310,7 @@ macro_rules! named {
     };
 }
 
-/// Makes a type with a text form be that text in files.
+/// Makes a type with a text form use that text in files.
 #[macro_export]
 #[doc(hidden)]
 macro_rules! text_in_files {

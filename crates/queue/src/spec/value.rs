@@ -1,21 +1,21 @@
-//! Values of parameters: how each kind is read, shown and bounded.
+//! Values of parameters: how each type is read, written and bounded.
 
 use leeway_units::{Bytes, Duration, Rate, Size};
 use std::collections::BTreeMap;
 use std::ops::{RangeFull, RangeInclusive};
 
-/// A value that a parameter can have.
+/// A value of a parameter.
 pub trait Value: Sized {
-    /// Reads the value, or says what would be right.
+    /// Reads the value. The error says what would be right.
     fn read(text: &str) -> Result<Self, String>;
 
-    /// Writes the value without spaces; [`read`](Value::read) gives it back.
+    /// Writes the value without spaces. [`read`](Value::read) reads it back.
     fn show(&self) -> String;
 
-    /// What values there are, for people.
+    /// The possible values, for people.
     fn kind() -> String;
 
-    /// Sets the entry of a list by its number; nothing if this is no list.
+    /// Sets an entry of a list by its number; `None` if this is not a list.
     fn set_entry(&mut self, _index: u8, _text: &str) -> Option<Result<(), String>> {
         None
     }
@@ -106,7 +106,7 @@ impl Value for f64 {
     }
 }
 
-/// `auto`: chosen from the other parameters and the link.
+/// `auto`: chosen by the other parameters and the link.
 impl<T: Value> Value for Option<T> {
     fn read(text: &str) -> Result<Self, String> {
         if text == "auto" { Ok(None) } else { T::read(text).map(Some) }
@@ -155,7 +155,7 @@ impl<T: Value> Value for Classes<T> {
     }
 }
 
-/// Which values a parameter may have.
+/// The allowed values of a parameter.
 pub trait Bounds<T> {
     /// Whether `value` is allowed.
     fn allow(&self, value: &T) -> bool;
@@ -194,7 +194,7 @@ impl<T: Value + PartialOrd> Bounds<Option<T>> for RangeInclusive<T> {
     }
 }
 
-/// Makes an enumeration a [`Value`]: each variant with its spelling.
+/// Makes an enumeration a [`Value`], with a spelling for each variant.
 #[macro_export]
 #[doc(hidden)]
 macro_rules! choice {

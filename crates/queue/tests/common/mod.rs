@@ -49,7 +49,7 @@ pub fn us(us: u64) -> Time {
     Time::from_micros(us)
 }
 
-/// One packet of 1000 bytes a millisecond.
+/// One packet of 1000 bytes in a millisecond.
 pub const MBIT8: Rate = Rate::from_bits_per_sec(8_000_000);
 
 pub fn context(packets: u32) -> BuildContext {
@@ -64,7 +64,7 @@ pub fn build(spec: &str, context: &BuildContext) -> AnyQueue<Pkt> {
 pub struct Left {
     pub packet: Pkt,
     pub enqueued: Time,
-    /// When it left the queue for the link.
+    /// Time at which the packet left the queue for the link.
     pub at: Time,
 }
 
@@ -80,7 +80,7 @@ pub struct Served {
     pub rate: Rate,
     pub left: Vec<Left>,
     pub log: Log<Pkt>,
-    /// When the link will ask next.
+    /// Time at which the link asks next.
     asks: Option<Time>,
     busy: bool,
 }

@@ -1,4 +1,4 @@
-//! A server and clients on the loopback address, without devices: packets go to and come from channels.
+//! A server and clients on the loopback address, without devices. Packets go through channels.
 
 #![allow(dead_code, reason = "no test file uses all of it")]
 
@@ -15,10 +15,10 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
 
-/// Long enough for a busy machine; a test that passes does not wait for it.
+/// Long enough for a busy machine. A test that passes does not wait for it.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Takes packets out of a tunnel.
+/// Receives packets from a tunnel.
 pub struct Inbox(UnboundedSender<Bytes>);
 
 impl Inbox {
@@ -75,7 +75,7 @@ impl Running {
             let log = move |words: &str| heard.lock().unwrap().push(words.to_owned());
             Server::bind(options.clone(), Arc::clone(&roster), Arc::clone(&inward), log)
         };
-        // A port that was free for QUIC may be somebody's for TCP.
+        // A port that is free for QUIC may be taken for TCP.
         let bound = (0..20).find_map(|_| bind().ok());
         let server = bound.unwrap_or_else(|| bind().unwrap());
         let (address, switch) = (server.local_addr().unwrap(), server.switch());
@@ -90,7 +90,7 @@ impl Running {
         self.task.await.unwrap();
     }
 
-    /// Waits until so many clients are connected.
+    /// Waits until `count` clients are connected.
     pub async fn members(&self, count: usize) -> Vec<Arc<Member>> {
         let start = Instant::now();
         loop {
@@ -135,7 +135,7 @@ pub async fn join(token: Token, transport: Transport) -> Joined {
 }
 
 impl Joined {
-    /// Waits until it is up; its address.
+    /// Waits until the client is connected. Returns its address.
     pub async fn up(&self) -> Ipv4Addr {
         let mut status = self.client.status();
         let up = status.wait_for(|status| matches!(status, Status::Up(_)));
@@ -144,7 +144,7 @@ impl Joined {
         welcome.v4
     }
 
-    /// How it ended.
+    /// The error with which the client ended.
     pub async fn ended(self) -> String {
         tokio::time::timeout(PATIENCE, self.task).await.expect("it ends in time").unwrap().to_string()
     }
@@ -154,7 +154,7 @@ pub fn invite(state: &Path, name: &str, address: SocketAddr) -> Token {
     Roster::open(state).unwrap().invite(name, &address.to_string(), None).unwrap()
 }
 
-/// An IPv4 packet of that length with a running number.
+/// An IPv4 packet of the length, with a running number.
 pub fn packet(from: Ipv4Addr, to: Ipv4Addr, length: usize, number: u32) -> Vec<u8> {
     let mut packet = vec![0; length.max(24)];
     packet[0] = 0x45;
@@ -175,7 +175,8 @@ pub fn parcel(packet: &[u8]) -> Parcel {
     Parcel::copy(packet)
 }
 
-/// Sends with `send` until one comes to `inbox`: tunnels may lose packets while they are being set up.
+/// Calls `send` until a packet arrives at `inbox`, because tunnels may lose packets during their
+/// setup.
 pub async fn until_heard(inbox: &mut UnboundedReceiver<Bytes>, mut send: impl FnMut()) -> Bytes {
     let start = Instant::now();
     loop {
