@@ -7,10 +7,10 @@
 //! c` with `sum over g of x <= 1` for each user, and `sum over u of x c <= S(g)` for each gateway.
 //! Whole users, `x` of 0 or 1, can only get less.
 //!
-//! For any prices `p(g)` from 0 to 1, weak duality bounds the program from above by `sum p(g) S(g)
-//! + sum over u of max over g of c (1 - p(g))`. The prices are found by subgradient steps of
-//! Polyak's length. A greedy choice, improved by single moves, bounds the best choice of whole
-//! users from below.
+//! For any prices `p(g)` from 0 to 1, weak duality bounds the program from above by
+//! `sum p(g) S(g) + sum over u of max over g of c (1 - p(g))`. The prices are found by subgradient
+//! steps of Polyak's length. A greedy choice, improved by single moves, bounds the best choice of
+//! whole users from below.
 
 /// Most subgradient steps. One is enough if the prices of the instant before still fit.
 const STEPS: u32 = 150;

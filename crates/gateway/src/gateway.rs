@@ -326,7 +326,7 @@ impl Gateway {
         });
         let ended = tokio::select! {
             () = stop => Ok(()),
-            () = gone(self.caretaker.as_deref()) => Err(GatewayError::System(
+            () = caretaker_ended(self.caretaker.as_deref()) => Err(GatewayError::System(
                 "go on",
                 io::Error::other("the process that keeps the network rules has ended"),
             )),
@@ -355,7 +355,7 @@ fn destinations(config: &Config, log: &Log) -> Result<Option<Destinations>, Gate
 }
 
 /// Ready when the caretaker has ended; never if there is none.
-async fn gone(caretaker: Option<&Caretaker>) {
+async fn caretaker_ended(caretaker: Option<&Caretaker>) {
     let Some(caretaker) = caretaker else { return std::future::pending().await };
     while caretaker.lives() {
         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -415,7 +415,9 @@ async fn accept(kind: Kind, listener: TcpListener, proxy: Arc<Proxy>) {
         let (place, address) = match admit(&proxy, &stream, from) {
             Ok(admitted) => admitted,
             Err(why) => {
-                if let (Some(words), Ok(turn)) = (words(kind, why), farewells.clone().try_acquire_owned()) {
+                if let (Some(words), Ok(turn)) =
+                    (rejection_message(kind, why), farewells.clone().try_acquire_owned())
+                {
                     tokio::spawn(async move {
                         socket::farewell(stream, &words).await;
                         drop(turn);
@@ -448,7 +450,7 @@ fn of_system(error: &leeway_net::Error) -> Value {
 
 /// Why a connection is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Unheard {
+enum Rejection {
     /// The address belongs to no client.
     Stranger,
     /// The user has too many connections.
@@ -458,11 +460,11 @@ enum Unheard {
 }
 
 /// The refusal, for protocols in which a server may speak before it has read a request.
-fn words(kind: Kind, why: Unheard) -> Option<Vec<u8>> {
+fn rejection_message(kind: Kind, why: Rejection) -> Option<Vec<u8>> {
     let words = match why {
-        Unheard::Stranger => Words::stranger(),
-        Unheard::Full => Words::full(),
-        Unheard::Gone => return None,
+        Rejection::Stranger => Words::stranger(),
+        Rejection::Full => Words::full(),
+        Rejection::Gone => return None,
     };
     match kind {
         Kind::Http => Some(words.unread().into_bytes()),
@@ -472,16 +474,16 @@ fn words(kind: Kind, why: Unheard) -> Option<Vec<u8>> {
 }
 
 /// Takes a place for a connection, or says why the connection is refused.
-fn admit(proxy: &Proxy, stream: &TcpStream, from: SocketAddr) -> Result<(Place, IpAddr), Unheard> {
+fn admit(proxy: &Proxy, stream: &TcpStream, from: SocketAddr) -> Result<(Place, IpAddr), Rejection> {
     let client = from.ip().to_canonical();
     if !proxy.connector.policy().is_client(client) {
-        return Err(Unheard::Stranger);
+        return Err(Rejection::Stranger);
     }
     let user = proxy.users.at(client);
     let Some(place) = proxy.users.admit(&user) else {
         proxy.connector.refused(&user, None);
-        return Err(Unheard::Full);
+        return Err(Rejection::Full);
     };
-    socket::prepare(stream).map_err(|_| Unheard::Gone)?;
+    socket::prepare(stream).map_err(|_| Rejection::Gone)?;
     Ok((place, client))
 }

@@ -131,7 +131,7 @@ impl Meter {
     /// # Errors
     /// The store cannot be opened or read.
     pub fn open(config: &AccountsConfig, caps: &CapsConfig) -> Result<Meter, StoreError> {
-        apart(|| {
+        in_thread(|| {
             let patience = Duration::from_secs(config.patience_s);
             let accounts = Accounts::open(&config.url, &config.gateway(), patience)?;
             let now = accounts.now();
@@ -156,12 +156,12 @@ impl Meter {
     /// The store cannot be read; nothing has changed.
     pub fn reload(&self, caps: &CapsConfig) -> Result<(), StoreError> {
         let now = self.now();
-        let mut restored = apart(|| restored(&self.config, caps, now))?;
+        let mut restored = in_thread(|| restored(&self.config, caps, now))?;
         let vouchers = lock(&self.vouchers);
         let mut held = lock(&self.caps);
         for voucher in vouchers.values() {
             let used = held.used_here(now, &voucher.holder(), Reason::Voucher);
-            give(&mut restored, now, voucher, used);
+            redeem_in(&mut restored, now, voucher, used);
         }
         *held = restored;
         drop((vouchers, held));
@@ -200,7 +200,7 @@ impl Meter {
     /// # Errors
     /// The terms are empty, or the store fails.
     pub fn make_vouchers(&self, terms: &Terms, count: usize) -> Result<Vec<Code>, StoreError> {
-        apart(|| lock(&self.store).make_vouchers(self.now(), terms, count))
+        in_thread(|| lock(&self.store).make_vouchers(self.now(), terms, count))
     }
 
     /// Invites somebody by name, stores the invitation, and returns its code.
@@ -208,7 +208,7 @@ impl Meter {
     /// # Errors
     /// The name is not allowed or is invited already, or the store fails.
     pub fn invite(&self, name: &str, terms: &Terms) -> Result<Code, StoreError> {
-        apart(|| lock(&self.store).invite(self.now(), name, terms))
+        in_thread(|| lock(&self.store).invite(self.now(), name, terms))
     }
 
     /// All vouchers and invitations, each with the bytes that were used of it.
@@ -216,7 +216,7 @@ impl Meter {
     /// # Errors
     /// The store cannot be read.
     pub fn vouchers(&self) -> Result<Vec<(Voucher, u64)>, StoreError> {
-        apart(|| lock(&self.store).vouchers())
+        in_thread(|| lock(&self.store).vouchers())
     }
 
     /// When each user last used the line, to five minutes.
@@ -224,7 +224,7 @@ impl Meter {
     /// # Errors
     /// The store cannot be read.
     pub fn last_seen(&self) -> Result<BTreeMap<String, Timestamp>, StoreError> {
-        apart(|| lock(&self.store).last_seen())
+        in_thread(|| lock(&self.store).last_seen())
     }
 
     /// The voucher of a code. Its days begin with the first call.
@@ -233,7 +233,7 @@ impl Meter {
     /// The code is not accepted, or the store fails.
     pub fn redeem(&self, code: &str) -> Result<Voucher, StoreError> {
         let now = self.now();
-        let (voucher, used) = apart(|| {
+        let (voucher, used) = in_thread(|| {
             let mut store = lock(&self.store);
             let voucher = store.redeem(now, code)?;
             // What was used of it at other gateways is in their shares.
@@ -245,7 +245,7 @@ impl Meter {
         // If the caps have this voucher already, they know better than the store how much was
         // used.
         if vouchers.insert(voucher.holder(), voucher.clone()).as_ref() != Some(&voucher) {
-            give(&mut lock(&self.caps), now, &voucher, used);
+            redeem_in(&mut lock(&self.caps), now, &voucher, used);
         }
         Ok(voucher)
     }
@@ -255,7 +255,7 @@ impl Meter {
     /// # Errors
     /// There is no such voucher, or the store cannot be read.
     pub fn look_at(&self, code: &str) -> Result<Voucher, StoreError> {
-        apart(|| lock(&self.store).look_at(code))
+        in_thread(|| lock(&self.store).look_at(code))
     }
 
     /// Whether a redeemed voucher still holds. If not, transfers of its holder stop.
@@ -263,7 +263,7 @@ impl Meter {
     /// # Errors
     /// The store cannot be read.
     pub fn look_again(&self, selector: &str) -> Result<bool, StoreError> {
-        let found = apart(|| lock(&self.store).voucher(selector))?;
+        let found = in_thread(|| lock(&self.store).voucher(selector))?;
         if found.as_ref().is_some_and(|voucher| voucher.revoked.is_none()) {
             return Ok(true);
         }
@@ -271,7 +271,7 @@ impl Meter {
         let mut vouchers = lock(&self.vouchers);
         if let Some(voucher) = vouchers.values_mut().find(|voucher| voucher.selector == selector) {
             voucher.revoked = found.and_then(|found| found.revoked).or(Some(now));
-            give(&mut lock(&self.caps), now, voucher, 0);
+            redeem_in(&mut lock(&self.caps), now, voucher, 0);
         }
         Ok(false)
     }
@@ -282,7 +282,7 @@ impl Meter {
     /// # Errors
     /// The store fails.
     pub fn revoke(&self, whose: &str) -> Result<u64, StoreError> {
-        apart(|| lock(&self.store).revoke_vouchers(self.now(), whose))
+        in_thread(|| lock(&self.store).revoke_vouchers(self.now(), whose))
     }
 
     /// When the voucher of `user` ends, if it has an end.
@@ -338,7 +338,7 @@ impl Meter {
             date.and_then(|date| midnight(date).ok()).unwrap_or(Slot::of(without))
         };
         let (from, to) = (day(from, Timestamp::UNIX_EPOCH), day(to, Timestamp::MAX));
-        apart(|| {
+        in_thread(|| {
             let (mut file, mut store) = (Vec::new(), Store::reading(&self.config.url)?);
             match format {
                 ExportFormat::Csv => export::csv(&mut store, from, to, &mut file)?,
@@ -426,20 +426,20 @@ impl Bookkeeper {
     pub fn begin(meter: Arc<Meter>, users: Arc<Users>) -> std::io::Result<Bookkeeper> {
         let mut keeper = Bookkeeper { meter, users, stop: Vec::new(), threads: Vec::new() };
         let (books, all) = (keeper.meter.clone(), keeper.users.clone());
-        keeper.employ("metering", move |stopped| {
+        keeper.spawn("metering", move |stopped| {
             while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(TICK) {
                 books.book(&all);
             }
         })?;
         if keeper.meter.across {
             let meter = keeper.meter.clone();
-            keeper.employ("shares", move |stopped| meter.share(stopped))?;
+            keeper.spawn("shares", move |stopped| meter.share(stopped))?;
         }
         Ok(keeper)
     }
 
     /// Starts a thread that does `work` until the end.
-    fn employ(
+    fn spawn(
         &mut self,
         name: &str,
         work: impl FnOnce(&Receiver<()>) + Send + 'static,
@@ -472,7 +472,7 @@ fn restored(config: &AccountsConfig, caps: &CapsConfig, now: Timestamp) -> Resul
 }
 
 /// Gives the voucher's bytes and time to its holder, less what was used.
-fn give(caps: &mut Caps, now: Timestamp, voucher: &Voucher, used: u64) {
+fn redeem_in(caps: &mut Caps, now: Timestamp, voucher: &Voucher, used: u64) {
     if let Some(period) = voucher.period() {
         caps.redeem(now, &voucher.holder(), period, voucher.terms.bytes, used);
     }
@@ -480,7 +480,7 @@ fn give(caps: &mut Caps, now: Timestamp, voucher: &Voucher, used: u64) {
 
 /// Does `work` in another thread: the client of PostgreSQL has its own runtime, which must not run
 /// inside another runtime.
-fn apart<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+fn in_thread<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| match scope.spawn(work).join() {
         Ok(done) => done,
         Err(panic) => std::panic::resume_unwind(panic),

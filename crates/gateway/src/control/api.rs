@@ -146,7 +146,7 @@ async fn status(State(operations): Shared) -> Json<Status> {
     ),
 )]
 async fn users(State(operations): Shared) -> Answer<Vec<UserStatus>> {
-    apart(move || operations.people()).await
+    in_thread(move || operations.people()).await
 }
 
 /// Lists vouchers and invitations, without their codes.
@@ -159,7 +159,7 @@ async fn users(State(operations): Shared) -> Answer<Vec<UserStatus>> {
     ),
 )]
 async fn vouchers(State(operations): Shared) -> Answer<Vec<VoucherStatus>> {
-    apart(move || operations.vouchers()).await
+    in_thread(move || operations.vouchers()).await
 }
 
 /// Makes vouchers.
@@ -173,7 +173,7 @@ async fn vouchers(State(operations): Shared) -> Answer<Vec<VoucherStatus>> {
     ),
 )]
 async fn make_vouchers(State(operations): Shared, Given(request): Given<VoucherRequest>) -> Answer<Issued> {
-    apart(move || operations.make_vouchers(&request)).await
+    in_thread(move || operations.make_vouchers(&request)).await
 }
 
 /// Invites somebody by name.
@@ -187,12 +187,12 @@ async fn make_vouchers(State(operations): Shared, Given(request): Given<VoucherR
     ),
 )]
 async fn invite(State(operations): Shared, Given(request): Given<InviteRequest>) -> Answer<Issued> {
-    apart(move || operations.invite(&request)).await
+    in_thread(move || operations.invite(&request)).await
 }
 
 /// Does `work` in a thread of its own, because the store may be slow. Other requests are answered
 /// meanwhile.
-async fn apart<T: Send + 'static>(
+async fn in_thread<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, OperationError> + Send + 'static,
 ) -> Answer<T> {
     Ok(Json(tokio::task::spawn_blocking(work).await.map_err(std::io::Error::other)??))

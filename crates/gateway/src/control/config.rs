@@ -14,7 +14,7 @@ pub struct ControlConfig {
     pub socket: PathBuf,
     /// Folder of the files that are kept over a restart: the pause, and the revoked users.
     pub state: PathBuf,
-    /// Whether the gateway refuses to start without the socket. False if [control] is not in the
+    /// Whether the gateway refuses to start without the socket. False if `[control]` is not in the
     /// configuration: two gateways of one machine have the same default path.
     #[serde(skip, default = "yes")]
     pub required: bool,

@@ -217,6 +217,9 @@ impl Page {
         let verdict = meter.map_or(Verdict::Free, |meter| meter.verdict(&name));
         let paused = words.you_paused.to_owned();
         let (standing, state, why, goes_on) = match (gate.pause(), verdict) {
+            _ if gate.is_revoked(&name) => {
+                ("off", paused, Some(words.why_no_access), Some(goes_on(words, None)))
+            }
             (Some(pause), _) => ("off", paused, Some(words.why_owner), Some(goes_on(words, pause.until))),
             (None, Verdict::Paused { until, reason }) => {
                 ("off", paused, Some(words.why(reason)), Some(goes_on(words, until)))
@@ -289,10 +292,17 @@ fn slowed(words: &Words, ceiling: Rate) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::Volume;
-    use crate::gate::{Closed, Why};
+    use crate::config::{Config, NameServer};
+    use crate::control::{Entrance, Volume};
+    use crate::gate::{Closed, Gate, Why};
     use crate::page::languages::{OTHERS, assert_page_speaks, assert_speaks};
+    use crate::resolve::Resolver;
+    use crate::upstream::Connector;
+    use crate::users::Users;
     use leeway_accounts::caps::Reason;
+    use leeway_net::Attached;
+    use std::io;
+    use std::sync::Arc;
 
     const REASONS: [Reason; 10] = [
         Reason::Month,
@@ -306,6 +316,26 @@ mod tests {
         Reason::VoucherOver,
         Reason::Store,
     ];
+
+    #[tokio::test]
+    async fn a_neighbour_whose_access_is_revoked_reads_so() {
+        let dns = vec![NameServer("127.0.0.1:53".parse().unwrap())];
+        let config = Config { law: None, uplink: None, dns, ..Config::default() };
+        let (users, gate) = (Arc::new(Users::new(&config, None)), Arc::new(Gate::default()));
+        gate.revoke("ann", true).unwrap();
+        let (policy, resolver) = (config.policy(Attached::default()), Resolver::new(&config).unwrap());
+        let echo = Err(io::Error::other("not needed"));
+        let connector = Connector::new(&config, policy, resolver, users.clone(), None, gate, echo);
+        let proxy = Proxy::new(Arc::new(connector), users, &config, Entrance::default());
+        for (language, ..) in Language::ALL {
+            let words = language.words();
+            let page = |name: &str| Page::of(&proxy, words, name.to_owned(), None);
+            let (ann, bob) = (page("ann"), page("bob"));
+            assert_eq!((ann.standing, ann.why), ("off", Some(words.why_no_access)));
+            assert_eq!((bob.standing, bob.why), ("on", None));
+            assert_page_speaks(language, &ann.render().unwrap());
+        }
+    }
 
     #[test]
     fn the_neighbours_page_is_in_each_language() {

@@ -192,6 +192,8 @@ words! {
     why_store: "The accounts cannot be stored. The owner can see why.",
         "No se pueden guardar las cuentas. Quien comparte la línea puede ver por qué.",
         "No es poden desar els comptes. Qui comparteix la línia pot veure per què.";
+    why_no_access: "The owner of the line has revoked your access.",
+        "Quien comparte la línea te ha quitado el acceso.", "Qui comparteix la línia t'ha tret l'accés.";
     why_revoked: "The owner has taken this voucher back.", "Quien comparte la línea ha anulado este vale.",
         "Qui comparteix la línia ha anul·lat aquest val.";
     why_void: "This voucher was not used in time.", "Este vale no se usó a tiempo.",
