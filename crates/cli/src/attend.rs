@@ -2,7 +2,9 @@
 //! it ends.
 
 use crate::{Failure, link};
-use rustix::process::{Pid, Resource, Rlimit, Signal, WaitOptions, kill_process, setrlimit, waitpid};
+use rustix::process::{
+    Pid, Resource, Rlimit, Signal, WaitId, WaitIdOptions, kill_process, setrlimit, waitid,
+};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 use std::ffi::OsString;
@@ -29,21 +31,33 @@ pub fn attend(command: &[OsString]) -> Result<Ended, Failure> {
     let heard =
         PASSED_ON.into_iter().chain(OF_THE_TERMINAL).filter(|signal| ignored >> (signal - 1) & 1 == 0);
     let mut signals = Signals::new(heard)?;
-    let child =
+    let handle = signals.handle();
+    let mut child =
         Command::new(&command[0]).args(&command[1..]).spawn().map_err(|e| link::not_run(command, &e))?;
     let pid = Pid::from_child(&child);
-    std::thread::spawn(move || {
+    let passing_on = std::thread::spawn(move || {
         for signal in signals.forever().filter(|signal| PASSED_ON.contains(signal)) {
-            // After waitpid another process may get the number. This process ends soon after that,
-            // and the thread with it.
             if let Some(signal) = Signal::from_named_raw(signal) {
                 let _ = kill_process(pid, signal);
             }
         }
     });
+    let ended = wait(pid);
+    // Once the command is reaped, another process may get its number. No signal is passed on then.
+    handle.close();
+    let _ = passing_on.join();
+    if ended.is_ok() {
+        let _ = child.wait();
+    }
+    ended
+}
+
+/// Waits for the end of the command. The command is not reaped: its number stays its own.
+fn wait(pid: Pid) -> Result<Ended, Failure> {
+    let ends_or_stops = WaitIdOptions::EXITED | WaitIdOptions::STOPPED | WaitIdOptions::NOWAIT;
     loop {
-        let status = match waitpid(Some(pid), WaitOptions::UNTRACED) {
-            Ok(Some((_, status))) => status,
+        let status = match waitid(WaitId::Pid(pid), ends_or_stops) {
+            Ok(Some(status)) => status,
             Ok(None) | Err(rustix::io::Errno::INTR) => continue,
             Err(error) => return Err(Failure::Run(format!("cannot wait for the command: {error}"))),
         };
@@ -53,8 +67,10 @@ pub fn attend(command: &[OsString]) -> Result<Ended, Failure> {
         if let Some(signal) = status.terminating_signal() {
             return Ok(Ended::Signal(signal));
         }
+        // Take the report of the stop only. The command may have ended since.
+        let taken = waitid(WaitId::Pid(pid), WaitIdOptions::STOPPED | WaitIdOptions::NOHANG);
         // Stop this process too, so that the shell's job control sees the stop.
-        if status.stopped() && stands_still(pid) {
+        if matches!(taken, Ok(Some(_))) && stands_still(pid) {
             let _ = kill_process(rustix::process::getpid(), Signal::STOP);
         }
     }
@@ -94,4 +110,19 @@ pub fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let hex = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     hex.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_that_ended_keeps_its_number_until_it_is_reaped() {
+        for (script, ended) in [("exit 7", Ended::Code(7)), ("kill -9 $$", Ended::Signal(9))] {
+            let mut child = Command::new("sh").args(["-c", script]).spawn().unwrap();
+            assert_eq!(wait(Pid::from_child(&child)).ok(), Some(ended), "{script}");
+            assert!(std::path::Path::new(&format!("/proc/{}", child.id())).exists(), "{script}");
+            assert!(child.try_wait().unwrap().is_some(), "{script}");
+        }
+    }
 }

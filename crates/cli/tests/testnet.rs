@@ -104,7 +104,7 @@ fn other_hosts_are_reached_from_a_command() {
     assert!(text(&output.stderr).contains("the hosts are client, router, server"));
     let outside =
         Command::new(leeway()).args(["testnet", "exec", "server"]).env_remove("LEEWAY_HOSTS").output();
-    assert!(text(&outside.unwrap().stderr).contains("no shell of a test network"));
+    assert!(text(&outside.unwrap().stderr).contains("not the shell of a test network"));
 }
 
 #[test]

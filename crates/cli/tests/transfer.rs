@@ -178,7 +178,7 @@ async fn what_broke_off_is_kept_and_gone_on_with() {
     // Whoever does not ask for it does not get the old part.
     let text =
         String::from_utf8(leeway(&["recv", "a.iso"]).current_dir(&there).output().unwrap().stderr).unwrap();
-    assert!(text.contains("a.iso.leeway-part is there") && text.contains("--resume"), "{text}");
+    assert!(text.contains("a.iso.leeway-part exists") && text.contains("--resume"), "{text}");
 
     let mut receiver = Receiver::start(there.path(), &["--resume"]);
     let (code, sent) = send(&file, &receiver.at().to_string(), &[]);
@@ -343,7 +343,7 @@ async fn a_receiver_that_means_no_good_ends_the_sender_with_an_error() {
     for (answer, words) in [
         (further, "longer than the file"),
         (refused, "refuses: no\u{fffd}]0;x\u{fffd}!"),
-        (vec![99], "byte 99"),
+        (vec![99], "unknown frame type 99"),
         (vec![REFUSAL, 0xff, 0xff], "longer than 500 bytes"),
         (vec![DATA], "which is not allowed here"),
     ] {

@@ -117,7 +117,7 @@ fn rules(name: &str, addresses: Addresses) -> Result<Table, Error> {
 }
 
 /// Packets to the device `name` of the calling thread's namespace that the kernel dropped because
-/// the device's queue was full; `None` if the kernel does not say.
+/// the device's queue was full; 0 if the kernel does not tell.
 pub(crate) fn overruns(name: &str) -> u64 {
     // Bytes, packets, errors, drops and four more received, then the same sent: the twelfth
     // column.

@@ -83,7 +83,7 @@ impl FromStr for Record {
         };
         let reason = || {
             let found = Reason::ALL.into_iter().find(|known| known.as_str() == reason);
-            found.ok_or_else(|| format!("`{reason}` is no reason"))
+            found.ok_or_else(|| format!("`{reason}` is not a known reason"))
         };
         let event = match event {
             "arrive" => Event::Arrive {
@@ -100,7 +100,7 @@ impl FromStr for Record {
             "mark" => Event::Mark(reason()?),
             "leave" => Event::Leave { due: Time::from_nanos(number(due)?) },
             "stop" => Event::Stop,
-            _ => return Err(format!("`{event}` is no event")),
+            _ => return Err(format!("`{event}` is not a known event")),
         };
         let direction = Direction::BOTH.into_iter().find(|known| known.as_str() == direction);
         let direction = direction.ok_or("the direction is neither up nor down")?;
@@ -196,10 +196,10 @@ mod tests {
     fn what_is_no_record_says_why() {
         for (line, why) in [
             ("up,drop,1,2", "should be 10"),
-            ("up,drop,1,2,,,,,,bored", "no reason"),
+            ("up,drop,1,2,,,,,,bored", "not a known reason"),
             ("up,arrive,1,2,,-5,0,-,0,", "`-5`"),
             ("sideways,stop,1,2,,,,,,", "neither up nor down"),
-            ("up,vanish,1,2,,,,,,", "no event"),
+            ("up,vanish,1,2,,,,,,", "not a known event"),
         ] {
             let error = line.parse::<Record>().unwrap_err();
             assert!(error.contains(why), "{line}: {error}");

@@ -49,12 +49,12 @@ pub enum KernelError {
     },
     /// The root of the hierarchy.
     #[error(
-        "cgroup / is the whole machine, with everything that should not give way; name a slice, a service or a container, \
-         such as backup.slice (systemd-cgls lists them), or a process: leeway attach --pid PID"
+        "cgroup / is the whole machine, also the programs that should keep their full rate; name a slice, a service or a \
+         container, such as backup.slice (systemd-cgls lists them), or a process: leeway attach --pid PID"
     )]
     WholeMachine,
     /// The cgroup is confined already.
-    #[error("cgroup /{0} is attached already; take that off first: leeway attach --cgroup /{0} --detach")]
+    #[error("cgroup /{0} is attached already; detach it first: leeway attach --cgroup /{0} --detach")]
     Attached(String),
     /// The cgroup is not confined.
     #[error("cgroup /{0} is not attached; leeway attach --list shows what is")]

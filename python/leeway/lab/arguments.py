@@ -151,7 +151,7 @@ def _size(command: argparse.ArgumentParser) -> None:
 
 def _means(command: argparse.ArgumentParser) -> None:
     group = command.add_argument_group("how to run it")
-    group.add_argument("--workers", type=_positive, metavar="N", help="runs at the same time (default: number of cores)")
+    group.add_argument("--workers", type=_positive, metavar="N", help="runs at a time (default: number of cores)")
     group.add_argument(
         "--engine",
         choices=("local", "dask"),

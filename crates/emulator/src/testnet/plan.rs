@@ -146,8 +146,8 @@ fn check_name(what: &str, name: &str) -> Result<(), Error> {
         return Ok(());
     }
     Err(wrong(format!(
-        "`{name}` is no name for a {what}; letters, digits, `-` and `_`, at most {NAME_BYTES}, and none of the \
-         kernel's own (lo, all, default, localhost, tx, rx)"
+        "`{name}` cannot be the name of a {what}; use letters, digits, `-` and `_`, at most {NAME_BYTES}, and none of the \
+         kernel's own names (lo, all, default, localhost, tx, rx)"
     )))
 }
 
@@ -196,9 +196,9 @@ fn pair(
 ) -> Result<[Address; 2], String> {
     let Some(given) = given else { return Ok(default) };
     let read = |text: &String| {
-        Address::read(text)
-            .filter(|address| family(&address.ip))
-            .ok_or_else(|| format!("{field}: `{text}` is no address with a prefix, such as \"{example}\""))
+        Address::read(text).filter(|address| family(&address.ip)).ok_or_else(|| {
+            format!("{field}: `{text}` is not an address with a prefix, such as \"{example}\"")
+        })
     };
     let [first, second] = [read(&given[0])?, read(&given[1])?];
     if first.prefix != second.prefix || first.network() != second.network() {
@@ -350,7 +350,7 @@ impl<'a> Paths<'a> {
             ],
             None => vec![Address::read(&asked.to).ok_or_else(|| {
                 format!(
-                    "`{}` is no host, no network such as \"192.0.2.0/24\" and not \"default\"; the hosts are {}",
+                    "`{}` is not a host, not a network such as \"192.0.2.0/24\" and not \"default\"; the hosts are {}",
                     asked.to,
                     names.join(", ")
                 )
@@ -363,12 +363,12 @@ impl<'a> Paths<'a> {
             })?,
             (None, Some(to)) => self
                 .first(from, to)
-                .ok_or_else(|| format!("there is no way from `{}` to `{}`", asked.on, asked.to))?,
+                .ok_or_else(|| format!("no links lead from `{}` to `{}`", asked.on, asked.to))?,
             (None, None) => return Err("it needs a link to begin with: add `via`".into()),
         };
         let congestion = match &asked.congestion {
             Some(name) if name.bytes().any(|byte| !byte.is_ascii_graphic()) => {
-                return Err(format!("`{name}` is no congestion control"));
+                return Err(format!("`{name}` is not a name of a congestion control"));
             }
             Some(name) => format!(" congctl {name}"),
             None => String::new(),
@@ -451,7 +451,7 @@ mod tests {
             ("host = {}", "[host.client]"),
             ("[host.a]\n[link.x]\nbetween = [\"a\", \"b\"]", "link.x: there is no host `b`; the hosts are a"),
             ("[host.a]\n[link.x]\nbetween = [\"a\", \"a\"]", "from `a` to `a`"),
-            ("[host.lo]", "`lo` is no name"),
+            ("[host.lo]", "`lo` cannot be the name"),
             ("[host.a]\nspeed = 1", "unknown field `speed`"),
             ("[host.a]\n[host.b]\n[link.x]\nbetween = [\"a\", \"b\"]\nqueue = \"codel\"", "needs a rate"),
             ("[host.a]\n[host.b]\n[link.x]\nbetween = [\"a\", \"b\"]\nup = 7", "a rate such as"),
@@ -469,7 +469,7 @@ mod tests {
                  [link.y]\nbetween = [\"a\", \"b\"]\nipv4 = [\"10.0.0.7/24\", \"10.0.0.8/24\"]",
                 "is that of link.x too",
             ),
-            ("[host.a]\n[[route]]\non = \"a\"\nto = \"b\"\nvia = \"x\"", "route[0]: `b` is no host"),
+            ("[host.a]\n[[route]]\non = \"a\"\nto = \"b\"\nvia = \"x\"", "route[0]: `b` is not a host"),
             ("[host.a]\n[[program]]\non = \"c\"\nrun = \"true\"", "program[0]: there is no host `c`"),
         ] {
             let error = plan(text).unwrap_err();

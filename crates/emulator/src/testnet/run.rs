@@ -57,7 +57,7 @@ pub fn run(
 /// Becomes `arguments` on another host of the network that the calling process runs in.
 pub fn exec(host: &str, arguments: &[std::ffi::OsString]) -> Result<io::Error, Error> {
     let places = std::env::var(HOSTS).map_err(|_| {
-        Error::Options("this is no shell of a test network; start one: leeway testnet FILE".into())
+        Error::Options("this is not the shell of a test network; start one: leeway testnet FILE".into())
     })?;
     let known: Vec<(&str, &str)> = places.split(' ').filter_map(|place| place.split_once('=')).collect();
     let (_, place) = known.iter().find(|(name, _)| *name == host).ok_or_else(|| {
