@@ -46,6 +46,8 @@ pub enum Seen {
         from: u64,
         /// Bytes of data.
         bytes: u64,
+        /// What the clock for timestamps of the other end showed (RFC 7323, 3.2).
+        ticks: Option<u32>,
     },
     /// The other end acknowledged more data of this host.
     Acknowledged {
@@ -158,7 +160,7 @@ impl Connection {
         let there = self.there.as_mut().filter(|_| packet.data > 0)?;
         let from = there.position(packet.sequence);
         there.near = there.near.max(from.unwrap_or(0) + packet.data);
-        from.map(|from| Seen::Arrived { from, bytes: packet.data })
+        from.map(|from| Seen::Arrived { from, bytes: packet.data, ticks: packet.ticks })
     }
 
     fn acknowledged(&mut self, packet: &Packet) -> Option<Seen> {
@@ -321,7 +323,7 @@ mod tests {
             let seen = connections.see(Direction::In, &data).unwrap().1;
             assert_eq!(
                 seen[0],
-                Some(Seen::Arrived { from: from.into(), bytes: 1460 }),
+                Some(Seen::Arrived { from: from.into(), bytes: 1460, ticks: None }),
                 "also where numbers wrap"
             );
         }
@@ -347,8 +349,8 @@ mod tests {
         assert_eq!(see(1078, &stamps, 0), [None, acknowledged(1000, Some(77_000))]);
         assert_eq!(see(1078, &stamps, 0), [None; 2], "nothing more");
         assert_eq!(see(900, &stamps, 0), [None; 2], "an older one");
-        let arrived = Some(Seen::Arrived { from: 0, bytes: 100 });
-        assert_eq!(see(1500, &[], 100), [arrived, acknowledged(1422, None)]);
+        let arrived = |from, ticks| Some(Seen::Arrived { from, bytes: 100, ticks });
+        assert_eq!(see(1500, &[], 100), [arrived(0, None), acknowledged(1422, None)]);
         assert_eq!(
             see(1600, &[TIMESTAMPS, 10, 0, 0], 0),
             [None, acknowledged(1522, None)],

@@ -33,7 +33,7 @@ fn seen_of(server: &str, apart: &[&str]) -> Option<Vec<Segment>> {
     while start.elapsed() < Duration::from_secs(if apart.is_empty() { 60 } else { 1 }) {
         let of_it: Vec<Segment> =
             seen.lock().unwrap().iter().filter(|one| one.ends == ends).copied().collect();
-        let arrived = |one: &Segment| matches!(one.seen, Seen::Arrived { from, bytes } if from + bytes == ANSWER as u64);
+        let arrived = |one: &Segment| matches!(one.seen, Seen::Arrived { from, bytes, .. } if from + bytes == ANSWER as u64);
         if of_it.iter().any(arrived) {
             return Some(of_it);
         }
@@ -63,7 +63,7 @@ fn a_connection_shows_its_window_its_request_and_its_answer() {
                     assert!(acknowledged <= position && new >= acknowledged, "{segment:?} after {position}");
                     edge = edge.max(new);
                 }
-                Seen::Arrived { from, bytes } => {
+                Seen::Arrived { from, bytes, .. } => {
                     assert_eq!(from, position, "{segments:?}");
                     position += bytes;
                     assert!(position <= edge, "within the window: {segments:?}");
