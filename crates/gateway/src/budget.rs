@@ -1,10 +1,12 @@
 //! The window that all downloads share, in real time and for tasks that wait.
 
+use crate::clocks::{Clock, Clocks};
 use crate::paths::{self, UNBOUNDED, policy};
 use crate::socket::{self, Incoming};
+use crate::upload::Upload;
 use leeway_control::LawSpec;
 use leeway_net::{Ends, Observation, Seen, Segment};
-use leeway_share::{Downlink, FlowId, ShareError, UserId};
+use leeway_share::{self as share, Downlink, FlowId, ShareError, UserId};
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -28,9 +30,17 @@ pub struct Budget {
 struct Shared {
     downlink: Downlink,
     /// Whose packets are observed.
-    connections: HashMap<Ends, FlowId>,
+    connections: HashMap<Ends, Connection>,
+    clocks: Clocks,
     /// Of tasks that wait.
     wakers: HashMap<FlowId, Waker>,
+}
+
+#[derive(Debug)]
+struct Connection {
+    flow: FlowId,
+    /// The server's, as its packets show it.
+    clock: Option<Clock>,
 }
 
 /// How it stands.
@@ -77,17 +87,26 @@ impl Budget {
     /// A budget under that law; [`Budget::drive`] keeps it going.
     pub fn new(spec: &LawSpec) -> Arc<Budget> {
         let downlink = Downlink::new(spec, &policy());
-        let shared = Shared { downlink, connections: HashMap::new(), wakers: HashMap::new() };
+        let shared = Shared {
+            downlink,
+            connections: HashMap::new(),
+            clocks: Clocks::default(),
+            wakers: HashMap::new(),
+        };
         Arc::new(Budget { start: Instant::now(), shared: Mutex::new(shared), blocked: Notify::new() })
     }
 
-    /// Wakes those who wait: bytes that arrive at a connection which waits itself, time that passes. Never ends.
-    pub async fn drive(&self) {
+    /// Wakes tasks that wait, as bytes arrive and time passes. Never ends. `upload` is the other
+    /// direction of the same line, if any: acknowledgements of downloads leave an upload of the home
+    /// its part of that direction.
+    pub async fn drive(&self, upload: Option<&Upload>) {
         loop {
             self.blocked.notified().await;
             let mut tick = tokio::time::interval(TICK);
             tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
             while self.work(|shared, now_us| {
+                let most_bytes_per_s = upload.map_or(u64::MAX, Upload::acknowledged_bytes_per_s);
+                shared.downlink.set_most_bytes_per_s(most_bytes_per_s);
                 shared.downlink.look(now_us);
                 shared.downlink.is_busy()
             }) {
@@ -132,7 +151,8 @@ impl Budget {
     pub fn observed(&self, segments: &[Segment]) {
         self.work(|shared, now_us| {
             for segment in segments {
-                let Some(&flow) = shared.connections.get(&segment.ends) else { continue };
+                let Some(connection) = shared.connections.get_mut(&segment.ends) else { continue };
+                let flow = connection.flow;
                 let at_us = segment.at_us(self.start, now_us);
                 let downlink = &mut shared.downlink;
                 match segment.seen {
@@ -140,7 +160,13 @@ impl Budget {
                         downlink.announced(now_us, at_us, flow, acknowledged, edge);
                     }
                     Seen::Sent => downlink.sent(at_us, flow),
-                    Seen::Arrived { from, bytes } => downlink.segment(now_us, at_us, flow, from, bytes),
+                    Seen::Arrived { from, bytes, ticks } => {
+                        let server = segment.ends.there.ip();
+                        let clock = ticks.and_then(|ticks| {
+                            shared.clocks.read(&mut connection.clock, at_us, server, ticks)
+                        });
+                        downlink.segment(now_us, at_us, flow, share::Segment { from, bytes, clock });
+                    }
                     Seen::Acknowledged { .. } => {}
                 }
             }
@@ -187,7 +213,8 @@ impl Flow {
     pub fn connected(&self, socket: &Arc<TcpStream>) {
         let mut shared = self.budget.lock();
         if let Some(ends) = socket::ends(socket) {
-            shared.connections.insert(*self.ends.get_or_init(|| ends), self.number);
+            let connection = Connection { flow: self.number, clock: None };
+            shared.connections.insert(*self.ends.get_or_init(|| ends), connection);
         }
         shared.downlink.connected(self.number, Arc::new(Incoming(socket.clone())));
     }

@@ -287,11 +287,15 @@ impl Gateway {
     /// The process that keeps the rules ended before `stop`.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), GatewayError> {
         let mut background = JoinSet::new();
-        for budget in [&self.budget, &self.proxy.connector.relay_budget].into_iter().flatten() {
-            let budget = budget.clone();
-            background.spawn(async move { budget.drive().await });
+        let upload = self.proxy.connector.upload.clone();
+        if let Some(budget) = self.budget.clone() {
+            let upload = upload.clone();
+            background.spawn(async move { budget.drive(upload.as_deref()).await });
         }
-        if let Some(upload) = self.proxy.connector.upload.clone() {
+        if let Some(budget) = self.proxy.connector.relay_budget.clone() {
+            background.spawn(async move { budget.drive(None).await });
+        }
+        if let Some(upload) = upload {
             background.spawn(async move { upload.drive().await });
         }
         if let Some(relay) = self.proxy.connector.relay.clone() {

@@ -25,7 +25,7 @@ use crate::clocks::{Clock, Clocks};
 use crate::paths::{self, UNBOUNDED, policy};
 use leeway_control::LawSpec;
 use leeway_net::{Ends, Observation, Seen};
-use leeway_share::{Certainty, FlowId, Heard, Line, Next, Policy, RoundTrips, Sample, UserId};
+use leeway_share::{Certainty, FlowId, Heard, Line, Next, OneWay, Policy, RoundTrips, Sample, UserId};
 use probe::Probe;
 pub use probe::Request;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -79,6 +79,8 @@ struct Flow {
     observed: bool,
     /// The peer's, as its acknowledgements show it.
     clock: Option<Clock>,
+    /// The way back, by that clock.
+    back: Option<OneWay>,
     /// It is closed, and stays until its bytes have arrived or are given up.
     closed: bool,
     /// Bytes that it waits to send.
@@ -119,6 +121,12 @@ impl Uplink {
     /// How it stands.
     pub fn state(&mut self, now_us: u64) -> State {
         State::of(self.line.state(now_us))
+    }
+
+    /// The rate of downloads, in bytes per second, whose acknowledgements leave an upload of the home
+    /// what it should have ([`Line::acknowledged_bytes_per_s`]).
+    pub fn acknowledged_bytes_per_s(&mut self, now_us: u64) -> u64 {
+        self.line.acknowledged_bytes_per_s(now_us)
     }
 
     /// The home is at work.
@@ -226,11 +234,18 @@ impl Uplink {
         entry.observed = true;
         let rtt_us = entry.round_trip(position, at_us);
         if let Some(ticks) = ticks {
-            let known_us =
-                self.excess.filter(|&(known_us, _)| at_us <= known_us + RECENT_US).map_or(0, |(_, us)| us);
-            let clock = entry.clock.get_or_insert_with(|| Clock::new(at_us, ticks, known_us));
-            let excess_us = self.clocks.excess_us(clock, at_us, ends.there.ip(), ticks);
-            self.excess = excess_us.map(|excess_us| (at_us, excess_us)).or(self.excess);
+            let recent = self.excess.filter(|&(known_us, _)| at_us <= known_us + RECENT_US);
+            let known_us = recent.map_or(0, |(_, excess_us)| excess_us);
+            let reading = self.clocks.read(&mut entry.clock, at_us, ends.there.ip(), ticks);
+            if reading.is_none() {
+                entry.back = None;
+            }
+            if let Some(left) = reading {
+                let new = || OneWay::new(at_us, left.us, at_us as u32, known_us);
+                let back = entry.back.get_or_insert_with(new);
+                let excess_us = back.excess_us(at_us, left.us, at_us as u32);
+                self.excess = left.is_known.then_some((at_us, excess_us)).or(self.excess);
+            }
         }
         self.reached(now_us, flow, position, rtt_us);
     }
@@ -400,6 +415,7 @@ impl Flow {
             ends: None,
             observed: false,
             clock: None,
+            back: None,
             closed: false,
             wanted: 0,
             credit: 0,

@@ -63,7 +63,13 @@ impl Upload {
         self.lock().uplink.state(self.now_us())
     }
 
-    /// Neighbours yield to the uploads and requests of the home.
+    /// The rate of downloads, in bytes per second, whose acknowledgements leave an upload of the home
+    /// what it should have.
+    pub fn acknowledged_bytes_per_s(&self) -> u64 {
+        self.lock().uplink.acknowledged_bytes_per_s(self.now_us())
+    }
+
+    /// The home is at work: neighbours yield.
     pub fn home_observed(&self, observations: &[Observation]) {
         let (mut shared, now_us) = (self.lock(), self.now_us());
         observations.iter().for_each(|observation| shared.uplink.home_observed(now_us, *observation));

@@ -7,18 +7,21 @@
 //! of its length, and counts as under way for a round trip.
 //!
 //! Where the packets of a connection are seen, they show round trips ([`Downlink::announced`],
-//! [`Downlink::segment`]). Where they are not, a round trip is from a read to the first byte that the read lets
-//! through.
+//! [`Downlink::segment`]). A round trip contains the queue of the uplink and pauses of the server. The
+//! server's clock shows the queue of the downlink alone ([`OneWay`]). Where packets are not seen, a
+//! round trip is from a read to the first byte that the read lets through.
 //!
 //! No clock and no sockets here: times are arguments, in microseconds, and a connection is a [`Receiver`]. The
 //! gateway has real ones, the simulator simulated ones.
 
+use crate::early::Early;
 use crate::error::ShareError;
 use crate::estimator::{Certainty, Heard, Sample};
 use crate::foreground::Observation;
 use crate::id::{FlowId, UserId};
 use crate::line::{Line, Next, State};
 use crate::observed::{Arrived, Observed};
+use crate::oneway::{ClockReading, OneWay};
 use crate::policy::Policy;
 use crate::receiver::Receiver;
 use crate::roundtrips::RoundTrips;
@@ -39,6 +42,11 @@ const BURST_BYTES: u64 = 10 * MSS_BYTES as u64;
 /// Bytes that are read within this time have just come.
 const AT_ONCE_US: u64 = 1000;
 
+/// Segments out of order that say that one was lost (RFC 5681, 3.2).
+const DUPLICATES: u32 = 3;
+/// A queue that was seen less than 100 ms ago, in microseconds, is about the queue of now.
+const RECENT_US: u64 = 100_000;
+
 const KNOWN: &str = "the flow is known until it is dropped";
 
 /// Segments of up to a segment divided by this are small: what a line takes for them differs little.
@@ -51,6 +59,11 @@ pub struct Downlink {
     flows: BTreeMap<FlowId, Entry>,
     /// Those that can go on without a grant.
     woken: Vec<FlowId>,
+    /// Granted bytes of all flows that no announcement covers yet.
+    idle_bytes: u64,
+    /// When a server's clock showed the queue of the downlink last, and that queue, both in
+    /// microseconds.
+    excess: Option<(u64, u32)>,
 }
 
 /// A flow. Positions count bytes since the connection began.
@@ -60,6 +73,12 @@ struct Entry {
     path: u64,
     /// What its packets show; nothing where they are not seen.
     observed: Option<Observed>,
+    /// The way from the server, by the server's clock.
+    back: Option<OneWay>,
+    /// What came out of order, as its packets show it.
+    early: Early,
+    /// Granted bytes that no announcement covers yet.
+    idle: u64,
     socket: Option<Arc<dyn Receiver>>,
     mss: u64,
     /// Its window; the server may send up to `read + window`.
@@ -90,6 +109,17 @@ struct Entry {
     waits: Waits,
 }
 
+/// Data that arrives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Segment {
+    /// The position of the first byte: bytes of the connection before it.
+    pub from: u64,
+    /// Its length in bytes.
+    pub bytes: u64,
+    /// What the server's clock showed when it left; nothing where it shows no time.
+    pub clock: Option<ClockReading>,
+}
+
 /// What a flow waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Waits {
@@ -110,7 +140,13 @@ enum Waits {
 impl Downlink {
     /// A line of which nothing is known, under the law of `spec`.
     pub fn new(spec: &LawSpec, policy: &Policy) -> Downlink {
-        Downlink { line: Line::new(spec, policy), flows: BTreeMap::new(), woken: Vec::new() }
+        Downlink {
+            line: Line::new(spec, policy),
+            flows: BTreeMap::new(),
+            woken: Vec::new(),
+            idle_bytes: 0,
+            excess: None,
+        }
     }
 
     /// How it stands.
@@ -148,7 +184,10 @@ impl Downlink {
 
     /// A flow ends, and what it has under way with it.
     pub fn close(&mut self, flow: FlowId) {
-        self.flows.remove(&flow);
+        if let Some(entry) = self.flows.remove(&flow) {
+            self.idle_bytes -= entry.idle;
+            self.line.set_idle_bytes(self.idle_bytes);
+        }
         self.line.close(flow);
     }
 
@@ -256,12 +295,21 @@ impl Downlink {
     /// be read then.
     fn free(&self, flow: FlowId, unread: u64) -> u64 {
         let Some(entry) = self.flows.get(&flow) else { return 0 };
-        let granted = entry.arrived + self.line.granted_to(flow);
+        let granted = entry.reached() + self.line.granted_to(flow);
         if entry.end.is_some_and(|end| granted >= end) {
             return unread;
         }
         let least = if entry.silent { entry.mss } else { 0 };
         granted.max(entry.edge).saturating_sub(entry.read + 2 * entry.mss).max(least).min(unread)
+    }
+
+    /// Counts the bytes that `flow` was granted and that no announcement covers yet.
+    fn count_idle(&mut self, flow: FlowId) {
+        let granted_to = self.line.granted_to(flow);
+        let Some(entry) = self.flows.get_mut(&flow) else { return };
+        let idle = (entry.reached() + granted_to).saturating_sub(entry.edge.max(entry.arrived));
+        self.idle_bytes = self.idle_bytes - std::mem::replace(&mut entry.idle, idle) + idle;
+        self.line.set_idle_bytes(self.idle_bytes);
     }
 
     /// Asks for what `flow` waits for; how many bytes of it are asked for now.
@@ -274,7 +322,7 @@ impl Downlink {
             Waits::Whole(bytes) if entry.path == 0 => self.line.ask_whole(flow, bytes),
             Waits::Whole(bytes) => self.line.ask(flow, bytes),
             Waits::Read | Waits::More => {
-                let granted = entry.arrived + granted_to;
+                let granted = entry.reached() + granted_to;
                 let to_come = entry.end.map_or(u64::MAX, |end| end.saturating_sub(granted));
                 let same = entry.edge.max(entry.arrived + entry.window).saturating_sub(granted);
                 // Who sends less than a segment does not need a larger window, and one that does not fit would
@@ -303,18 +351,56 @@ impl Downlink {
         }
     }
 
-    /// At `at_us` a segment of `bytes` of `flow` arrived, which begins at a position.
-    pub fn segment(&mut self, now_us: u64, at_us: u64, flow: FlowId, from: u64, bytes: u64) {
+    /// At `at_us` a segment of `flow` arrived.
+    pub fn segment(&mut self, now_us: u64, at_us: u64, flow: FlowId, segment: Segment) {
+        let Segment { from, bytes, clock } = segment;
+        let recent = self.excess.filter(|&(known_us, _)| at_us <= known_us + RECENT_US);
+        let known_us = recent.map_or(0, |(_, excess_us)| excess_us);
         let Some(entry) = self.flows.get_mut(&flow) else { return };
+        let excess_us = entry.excess_us(at_us, clock, known_us);
+        self.excess = excess_us.map(|excess_us| (at_us, excess_us)).or(self.excess);
         let observed = entry.observed.get_or_insert_default();
-        if let Some(Arrived { position, round_trip }) = observed.arrived(at_us, from, bytes, entry.mss) {
-            let position = position.max(entry.arrived);
-            let sample = round_trip.map(|(rtt_us, certainty)| match bytes * SMALL <= entry.mss {
-                true => Sample::exact(small_path(entry.path), rtt_us),
-                false => Sample { certainty, ..Sample::exact(entry.path, rtt_us) },
-            });
-            self.came(now_us, flow, position, sample);
+        let arrived = observed.arrived(at_us, from, bytes, entry.mss);
+        let Some(Arrived { position, round_trip }) = arrived else {
+            if from > entry.arrived && from.saturating_add(bytes) <= entry.edge.max(observed.edge()) {
+                self.came_early(now_us, flow, from, bytes);
+            }
+            return;
+        };
+        let position = position.max(entry.arrived);
+        let is_small = bytes * SMALL <= entry.mss;
+        let path = if is_small { small_path(entry.path) } else { entry.path };
+        let sample = round_trip.map(|(rtt_us, certainty)| {
+            let base_us = self.line.base_us(path).zip(excess_us);
+            let queued_us =
+                base_us.map_or(u32::MAX, |(base_us, excess_us)| base_us.saturating_add(excess_us));
+            let certainty = if is_small { Certainty::Exact } else { certainty };
+            Sample { known_us: rtt_us, certainty, ..Sample::exact(path, rtt_us.min(queued_us)) }
+        });
+        self.came(now_us, flow, position, sample);
+    }
+
+    /// Bytes of `flow` came out of order.
+    fn came_early(&mut self, now_us: u64, flow: FlowId, from: u64, bytes: u64) {
+        let (srtt_us, present) = (self.line.srtt_us(), self.line.is_present(now_us));
+        let entry = self.entry(flow);
+        let bytes = entry.early.came(from, bytes);
+        // With many small windows nearly every loss shows. While the foreground is away, only those
+        // count to which a sender would react.
+        let duplicates = if present { entry.duplicates() } else { DUPLICATES };
+        let lost = entry.early.says_lost(duplicates).then_some(entry.mss);
+        if let Some(mss) = lost {
+            self.line.lost(now_us, mss, now_us.saturating_sub(srtt_us));
         }
+        if bytes > 0 {
+            self.line.arrived(now_us, flow, bytes, None);
+        }
+    }
+
+    /// Limits the rate of grants from now on, in bytes per second
+    /// ([`Line::acknowledged_bytes_per_s`]).
+    pub fn set_most_bytes_per_s(&mut self, bytes_per_s: u64) {
+        self.line.set_most_bytes_per_s(bytes_per_s);
     }
 
     /// The kernel has let the server of `flow` through up to `edge`. While something comes it announces the
@@ -322,7 +408,7 @@ impl Downlink {
     fn charge(&mut self, now_us: u64, flow: FlowId, edge: u64) {
         let granted_to = self.line.granted_to(flow);
         let entry = self.entry(flow);
-        let granted = entry.arrived + granted_to;
+        let granted = entry.reached() + granted_to;
         let edge = edge.min(entry.end.unwrap_or(u64::MAX));
         let beyond = entry.whole(edge.saturating_sub(granted));
         if granted_to > 0 && beyond > 0 {
@@ -356,7 +442,7 @@ impl Downlink {
         entry.silent = false;
         entry.arrived = entry.arrived.max(entry.read);
         let exact = full || at_once && entry.read == entry.arrived;
-        let edge = entry.edge.max(entry.arrived + granted_to);
+        let edge = entry.edge.max(entry.reached() + granted_to);
         let wanted = entry.whole(edge.saturating_sub(entry.read)).min(entry.most()).max(2 * entry.mss);
         let held = wanted.max(entry.edge.saturating_sub(entry.read));
         let told = |socket: &Arc<dyn Receiver>| socket.bound_window(entry.bound(wanted), entry.bound(held));
@@ -376,6 +462,8 @@ impl Downlink {
         }
         // Who sends less than a segment does not need a larger window.
         let all = entry.read == entry.arrived && bytes >= entry.mss;
+        self.count_idle(flow);
+        let entry = self.entry(flow);
         if matches!(entry.waits, Waits::Not | Waits::More | Waits::Ahead) && all {
             entry.waits = Waits::More;
             self.ask(flow);
@@ -386,9 +474,10 @@ impl Downlink {
     pub fn expect(&mut self, flow: FlowId, end: u64) {
         let entry = self.entry(flow);
         entry.end = Some(end);
-        let to_come = end.saturating_sub(entry.arrived);
+        let to_come = end.saturating_sub(entry.reached());
         let excess = self.line.granted_to(flow).saturating_sub(to_come);
         self.line.forgo(flow, excess);
+        self.count_idle(flow);
     }
 
     /// The answer of `flow` has ended: nothing more will come until the next request.
@@ -398,6 +487,7 @@ impl Downlink {
         let entry = self.entry(flow);
         entry.forget();
         entry.waits = Waits::Not;
+        self.count_idle(flow);
     }
 
     /// Looks into the sockets of flows that wait, because their tasks do not. Datagrams count as arrived
@@ -450,12 +540,14 @@ impl Downlink {
             let again = !expired.is_empty();
             for flow in expired {
                 self.given_up(now_us, flow);
+                self.count_idle(flow);
             }
             match next {
                 Next::Grant { flow, bytes } => {
                     if self.granted(now_us, flow, bytes) {
                         self.woken.push(flow);
                     }
+                    self.count_idle(flow);
                 }
                 _ if again => {}
                 _ => return std::mem::take(&mut self.woken),
@@ -505,7 +597,7 @@ impl Downlink {
         let granted = self.line.granted_to(flow);
         let most = self.line.ahead_bytes(flow);
         let entry = self.entry(flow);
-        if (entry.arrived + granted).saturating_sub(entry.edge) < most {
+        if (entry.reached() + granted).saturating_sub(entry.edge) < most {
             entry.waits = Waits::More;
             self.ask(flow);
         }
@@ -560,10 +652,13 @@ impl Downlink {
         let srtt_us = self.line.srtt_us();
         let entry = self.entry(flow);
         let bytes = position.saturating_sub(entry.arrived);
+        let bytes = bytes.saturating_sub(entry.early.passed(position));
         entry.arrived = position;
         entry.silent &= bytes == 0;
+        let reached = entry.reached();
         let mut lost = false;
         if (now_us >= entry.asked_us + srtt_us || sample.is_some())
+            && entry.observed.is_none()
             && let Some(received) = entry.socket.as_ref().and_then(|socket| socket.received())
         {
             entry.asked_us = now_us;
@@ -571,9 +666,10 @@ impl Downlink {
             let early = received.out_of_order.wrapping_sub(before);
             lost = early >= entry.duplicates();
             let least_us = received.least_rtt_us;
-            sample = sample.map(|Sample { path, rtt_us, certainty, .. }| Sample {
-                certainty,
-                ..Sample::exact(path, rtt_us.max(least_us))
+            sample = sample.map(|sample| Sample {
+                rtt_us: sample.rtt_us.max(least_us),
+                known_us: sample.known_us.max(least_us),
+                ..sample
             });
             if early > 0 {
                 // What was sent twice says nothing of the path (RFC 6298, 3).
@@ -589,9 +685,10 @@ impl Downlink {
             self.entry(flow).forget();
         }
         if let Some(end) = end {
-            let excess = self.line.granted_to(flow).saturating_sub(end.saturating_sub(position));
+            let excess = self.line.granted_to(flow).saturating_sub(end.saturating_sub(reached));
             self.line.forgo(flow, excess);
         }
+        self.count_idle(flow);
     }
 
     fn entry(&mut self, flow: FlowId) -> &mut Entry {
@@ -604,6 +701,9 @@ impl Entry {
         Entry {
             path,
             observed: None,
+            back: None,
+            early: Early::default(),
+            idle: 0,
             socket: None,
             mss: MSS_BYTES.into(),
             window: LEAST_BYTES,
@@ -623,6 +723,24 @@ impl Entry {
             datagrams: VecDeque::new(),
             waits: Waits::Not,
         }
+    }
+
+    /// The queue of the downlink that a segment met which came at `at_us`, in microseconds, where
+    /// the server's clock shows it. Other connections met a queue of `known_us` a moment ago.
+    fn excess_us(&mut self, at_us: u64, clock: Option<ClockReading>, known_us: u32) -> Option<u32> {
+        let Some(left) = clock else {
+            self.back = None;
+            return None;
+        };
+        let came_us = at_us as u32;
+        let back = self.back.get_or_insert_with(|| OneWay::new(at_us, left.us, came_us, known_us));
+        let excess_us = back.excess_us(at_us, left.us, came_us);
+        left.is_known.then_some(excess_us)
+    }
+
+    /// Bytes that have come, in order or not.
+    fn reached(&self) -> u64 {
+        self.arrived + self.early.bytes()
     }
 
     /// What is under way shows no round trip.
@@ -645,7 +763,7 @@ impl Entry {
     /// The number of segments out of order that says that one was lost: three (RFC 5681, 3.2), less in a
     /// window of fewer (RFC 5827, 3.1).
     fn duplicates(&self) -> u32 {
-        (self.window / self.mss).saturating_sub(1).clamp(1, 3) as u32
+        (self.window / self.mss).saturating_sub(1).clamp(1, DUPLICATES.into()) as u32
     }
 
     /// Its largest window now. What may follow the answer under way is as much as on a new connection, so

@@ -263,6 +263,11 @@ impl Estimator {
         self.paths.get(&path).map(|base| u64::from(base.least_us()) + u64::from(self.queuing_us))
     }
 
+    /// The base delay of `path`, in microseconds; nothing before its first exact sample.
+    pub fn path_base_us(&self, path: u64) -> Option<u32> {
+        self.paths.get(&path).map(Base::least_us)
+    }
+
     /// A round trip without a queue, of the shortest paths in use, in microseconds; 0 before the first sample.
     pub fn base_us(&self) -> u64 {
         self.base_us

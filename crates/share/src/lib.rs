@@ -21,6 +21,7 @@
 //! ```
 
 mod downlink;
+mod early;
 mod error;
 mod estimator;
 mod foreground;
@@ -28,6 +29,7 @@ mod id;
 mod ledger;
 mod line;
 mod observed;
+mod oneway;
 mod pacer;
 mod policy;
 mod reach;
@@ -36,19 +38,18 @@ mod recent;
 mod report;
 mod roundtrips;
 mod scheduler;
-mod wayback;
 
-pub use downlink::{Downlink, MSS_BYTES, small_path};
+pub use downlink::{Downlink, MSS_BYTES, Segment, small_path};
 pub use error::ShareError;
 pub use estimator::{Certainty, Estimator, Heard, Sample};
 pub use foreground::{Foreground, Observation};
 pub use id::{FlowId, UserId};
 pub use ledger::Ledger;
 pub use line::{LAW, Line, Next, State};
+pub use oneway::{ClockReading, OneWay};
 pub use pacer::{Pacer, Starvation};
 pub use policy::{Constant, Policy};
 pub use receiver::{Received, Receiver};
 pub use report::{ForegroundReport, Reporter};
 pub use roundtrips::RoundTrips;
 pub use scheduler::Scheduler;
-pub use wayback::WayBack;

@@ -58,6 +58,8 @@ pub struct Line {
     lost_us: Option<u64>,
     /// The highest rate of grants, in bytes per second.
     most_bytes_per_s: u64,
+    /// Granted bytes that no announcement covers yet.
+    idle_bytes: u64,
     yielded_us: u64,
     /// Somebody waits since then while the foreground expects something.
     yielding_since_us: Option<u64>,
@@ -87,6 +89,7 @@ impl Line {
             expired: Vec::new(),
             lost_us: None,
             most_bytes_per_s: u64::MAX,
+            idle_bytes: 0,
             yielded_us: 0,
             yielding_since_us: None,
         }
@@ -267,10 +270,12 @@ impl Line {
         // nothing would come that opens it.
         let little = expected < self.policy.segment_bytes || self.sampled_us.is_none();
         let alone = self.ledger.granted_bytes() == 0 && little;
-        let window_bytes = self.window_bytes().min(self.most_bytes(now_us));
+        let (window_bytes, most_bytes) = (self.window_bytes(), self.most_bytes(now_us));
         let slowed = self.most_bytes_per_s < self.window_bytes_per_s();
-        self.estimator.set_limited(slowed || window_bytes < self.window_bytes());
-        let fits = alone || self.ledger.room(window_bytes, expected) >= bytes;
+        self.estimator.set_limited(slowed || most_bytes < window_bytes);
+        let room = self.ledger.room(window_bytes, expected);
+        let room = room.min(self.ledger.room(most_bytes.saturating_add(self.idle_bytes), expected));
+        let fits = alone || room >= bytes;
         let paced = now_us >= self.pacer.next_us();
         if self.starvation.covers(bytes) || fits && paced {
             self.scheduler.grant(flow, bytes);
@@ -340,6 +345,16 @@ impl Line {
         self.estimator.srtt_us()
     }
 
+    /// The base delay of `path`, in microseconds; nothing before its first exact sample.
+    pub fn base_us(&self, path: u64) -> Option<u32> {
+        self.estimator.path_base_us(path)
+    }
+
+    /// Whether the foreground sent or received something in the last 500 ms (`away_us`).
+    pub fn is_present(&self, now_us: u64) -> bool {
+        self.foreground.is_present(now_us)
+    }
+
     /// What `flow` has under way, in bytes.
     pub fn granted_to(&self, flow: FlowId) -> u64 {
         self.ledger.granted_to(flow)
@@ -386,19 +401,28 @@ impl Line {
         self.scheduler.set_quantum(burst_bytes.max(2 * self.policy.segment_bytes));
     }
 
+    /// Tells how many granted bytes no announcement covers yet: they are in the ledger, and not under
+    /// way. Such bytes do not count in the bound of the window while the foreground is there, so that
+    /// the bound is on what the line carries.
+    pub fn set_idle_bytes(&mut self, bytes: u64) {
+        self.idle_bytes = bytes;
+    }
+
     /// Grants go at this rate at most from now on, in bytes per second.
     pub fn set_most_bytes_per_s(&mut self, bytes_per_s: u64) {
         self.most_bytes_per_s = bytes_per_s;
     }
 
     /// Of the uplink: the rate of downloads, in bytes per second, whose acknowledgements leave a transfer of the
-    /// foreground what it should have. There is no limit while the foreground sends little.
+    /// foreground what it should have. There is no limit while the foreground sends little, and
+    /// before the rate is known.
     pub fn acknowledged_bytes_per_s(&mut self, now_us: u64) -> u64 {
         let expected = self.foreground.expected_bytes(now_us, self.estimator.srtt_us());
-        if expected < self.policy.segment_bytes {
+        let rate = self.estimator.rate_bytes_per_s();
+        if expected < self.policy.segment_bytes || rate == 0 {
             return u64::MAX;
         }
-        let acks_per_s = self.estimator.rate_bytes_per_s().saturating_mul(ACKS_PERMILLE) / 1000 / ACK_BYTES;
+        let acks_per_s = rate.saturating_mul(ACKS_PERMILLE) / 1000 / ACK_BYTES;
         acks_per_s.saturating_mul(self.policy.segment_bytes).max(1)
     }
 

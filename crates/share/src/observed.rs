@@ -86,6 +86,11 @@ impl Observed {
         Some(Arrived { position, round_trip })
     }
 
+    /// The right edge of the window that was announced last.
+    pub fn edge(&self) -> u64 {
+        self.edge
+    }
+
     /// Nothing came of what was announced: how long a round trip takes at least, in microseconds.
     pub fn given_up(&mut self, now_us: u64) -> Option<u32> {
         let last = self.announced.pop_back().filter(|announced| !announced.used);

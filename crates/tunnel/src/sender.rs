@@ -16,7 +16,7 @@
 use crate::owd::{Clock, Report};
 use leeway_control::LawSpec;
 use leeway_net::Observation;
-use leeway_share::{FlowId, ForegroundReport, Line, Next, Policy, Reporter, Sample, State, UserId, WayBack};
+use leeway_share::{FlowId, ForegroundReport, Line, Next, OneWay, Policy, Reporter, Sample, State, UserId};
 use quinn::congestion::{Controller, ControllerFactory, ControllerMetrics};
 use quinn_proto::RttEstimator;
 use std::any::Any;
@@ -81,7 +81,7 @@ struct Inner {
     /// quinn's smoothed round-trip time, in microseconds; 0 before the first sample.
     srtt_us: u32,
     min_rtt_us: u32,
-    back: WayBack,
+    back: OneWay,
     /// The foreground at this end.
     home: Reporter,
 }
@@ -213,7 +213,7 @@ impl Inner {
             recovery_us: 0,
             srtt_us: 0,
             min_rtt_us: 0,
-            back: WayBack::default(),
+            back: OneWay::default(),
             home: Reporter::new(&Policy::default()),
         }
     }
@@ -285,8 +285,9 @@ impl Inner {
         if self.srtt_us == 0 || seen_us > LONGEST_US {
             return;
         }
-        // The second argument is the arrival time of the newest packet by the peer's clock.
-        let excess_us = self.back.excess_us(now_us, report.stamp_us.wrapping_add(report.delay_us));
+        // The newest packet arrived at this time, by the peer's clock.
+        let arrived_us = report.stamp_us.wrapping_add(report.delay_us);
+        let excess_us = self.back.excess_us(now_us, arrived_us, now_us as u32);
         let rtt_us = seen_us.wrapping_sub(excess_us);
         let sample = Sample { known_us: self.srtt_us, ..Sample::exact(0, rtt_us) };
         self.line.arrived(now_us, self.flow, 0, Some(sample));

@@ -325,7 +325,8 @@ impl Line {
     fn comes(&mut self, at: usize, number: u64, told_us: u64) -> bool {
         let (now_us, flow) = (self.bench.now_us, self.senders[at].flow);
         if self.bench.seen {
-            self.bench.downlink.segment(now_us, now_us, flow, number * SEGMENT, SEGMENT);
+            let segment = Segment { from: number * SEGMENT, bytes: SEGMENT, clock: None };
+            self.bench.downlink.segment(now_us, now_us, flow, segment);
         }
         let sender = &mut self.senders[at];
         if number != sender.next {
@@ -481,7 +482,8 @@ fn small_answers_show_the_delay() {
             bench.downlink.announced(at_us, at_us, flow, position, edge);
             bench.downlink.sent(at_us, flow);
             bench.now_us += rtt_us;
-            bench.downlink.segment(bench.now_us, bench.now_us, flow, position, 75);
+            let segment = Segment { from: position, bytes: 75, clock: None };
+            bench.downlink.segment(bench.now_us, bench.now_us, flow, segment);
             position += 75;
             assert_eq!(bench.follows(flow, 75), Some(75));
             bench.downlink.read(bench.now_us, flow, 75);
