@@ -1,16 +1,14 @@
-//! The gateway node: `leeway-share` in virtual time. What it grants to a download goes to the server as a
-//! receive window, what it grants to an upload lets the sender at the node send.
+//! The gateway node: `leeway-share` in virtual time. Downloads come through sockets under the live
+//! gateway's code (`leeway_share::Downlink`, see `sockets.rs`): what it grants goes to the server as a
+//! receive window. What is granted to an upload lets the sender at the node send.
 //!
 //! With a relay, downloads are held where they are sent. The relay sees the delay of each packet, and the
 //! gateway's reports tell the relay what the home expects. The gateway acknowledges each packet with one of its
 //! own, as the tunnel's ends do whatever the connections inside do.
 //!
-//! Without a `read_delay` each packet is seen when it comes, and its delay is known without the queue of the
-//! other direction: for a download to the microsecond, as the timestamps of a kernel with a finer clock show
-//! it, for an upload from the grant to the acknowledgement. With a `read_delay` the node sees what a program
-//! on sockets sees: bytes in order, those of several segments at a time, some time after they came, and round
-//! trips of windows, in which a server may have paused. Without the right to see packets the node runs the live
-//! gateway's code for that, see `sockets.rs`.
+//! A node that sees packets sees the home. It times bytes and acknowledgements by their packets, and
+//! tells the queues of the two directions apart by the other end's clock. A node that does not see
+//! packets times downloads by what a program reads, and learns some time later what was acknowledged.
 //!
 //! Scope and limitations: a window is told in a packet of its own, and a window of 0 is possible. The servers of
 //! what comes through a relay are at the relay. Nobody sends probes, and requests through a relay do not wait.
@@ -24,8 +22,8 @@ use crate::packet::{Fields, Kind, Packet};
 use crate::scenario::{self, Part};
 use crate::tcp::rto::LazyTimer;
 use leeway_share::{
-    Certainty, FlowId, ForegroundReport, Heard, Line, Next, Observation, Policy, Reporter, RoundTrips,
-    Sample, State, UserId, WayBack,
+    Certainty, FlowId, ForegroundReport, Heard, Line, Next, Observation, OneWay, Reporter, RoundTrips,
+    Sample, State, UserId,
 };
 use leeway_units::{Duration, Time};
 use requests::Asking;
@@ -35,19 +33,19 @@ use std::collections::BTreeMap;
 /// One gateway.
 #[derive(Debug)]
 pub struct Gateway {
-    /// What comes to its node, and what leaves it.
+    /// What a relay sends to its node, and what leaves the node.
     lines: [Line; 2],
     owners: [BTreeMap<FlowId, u32>; 2],
-    policy: Policy,
-    read_delay: Option<Duration>,
-    /// What has the place of the first line where packets are not seen.
+    /// It has the right to see packets.
+    sees_packets: bool,
+    /// What comes to its node without a relay.
     sockets: Option<Sockets>,
+    /// How long after an acknowledgement came the node knows of it, at the most, where it does not see packets.
+    acked_within: Option<Duration>,
     /// What a gateway with a relay has to report.
     reporter: Option<Reporter>,
     /// The flow whose way the reports take.
     reports_by: Option<u32>,
-    /// Least delay of a window on its way to the servers of a group, in microseconds.
-    there_us: BTreeMap<u32, u32>,
     /// Packets that each flow of an upload of the home had sent when the uplink heard of it last.
     home_sent: BTreeMap<u32, u64>,
     pub(crate) timer: LazyTimer,
@@ -60,41 +58,22 @@ pub struct GatewayFlow {
     id: FlowId,
     /// One past the last segment that may be sent, as the gateway knows it.
     edge: u32,
-    /// Segments that are still wanted of the answer under way; where its length is not known yet, what a
-    /// first window holds.
-    wanted: Wanted,
-    /// The request waits for a first grant.
-    request: Option<u32>,
     /// What it has of the uplink for its requests, where they wait for that.
     asking: Option<Asking>,
     /// Least delay of a window on its way to the server, in microseconds.
     back_us: Option<u32>,
-    /// Delay of the last one.
-    there_us: Option<u32>,
     /// That of acknowledgements from the server.
-    way_back: WayBack,
-    /// Segments that came before their time in a row.
-    early: u32,
+    way_back: OneWay,
     retransmitted: u64,
-    /// Its connection, at a gateway that does not see packets.
+    /// The connection of a download.
     socket: Option<Socket>,
-    /// Bytes that have come, or were acknowledged, since the last read.
+    /// Bytes that were acknowledged since the node looked last.
     unread: u64,
     /// A read is set.
     reading: bool,
     round_trips: RoundTrips,
     /// Bytes that have come from the relay, modulo 2^32: as they are here, and as the relay knows.
     came: [u32; 2],
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wanted {
-    Nothing,
-    Endless,
-    /// Up to this segment.
-    Until(u32),
-    /// The answer begins at the first segment and has a length that the second tells once something of it is here.
-    Answer(u32, u32),
 }
 
 impl GatewayFlow {
@@ -114,12 +93,11 @@ impl Gateway {
         Gateway {
             lines: [Line::new(&down, &down_policy), Line::new(&up, &policy.for_sending())],
             owners: Default::default(),
-            policy,
-            read_delay: spec.read_delay.or_else(|| (!spec.sees_packets).then_some(ACKED)),
-            sockets: (!spec.sees_packets).then(|| Sockets::new(spec, &policy)),
+            sees_packets: spec.sees_packets,
+            sockets: reporter.is_none().then(|| Sockets::new(spec, &policy)),
+            acked_within: (!spec.sees_packets).then(|| spec.read_delay.unwrap_or(ACKED)),
             reporter,
             reports_by: None,
-            there_us: BTreeMap::new(),
             home_sent: BTreeMap::new(),
             timer: LazyTimer::new(),
             report_timer: LazyTimer::new(),
@@ -139,17 +117,12 @@ impl Gateway {
         self.owners[way].insert(id, index);
         let asking = if asks { Asking::open(&mut self.lines[1], user) } else { None };
         self.owners[1].extend(asking.iter().map(|asking| (asking.id(), index)));
-        let wanted = Wanted::Nothing;
         Some(GatewayFlow {
             id,
             edge: 0,
-            wanted,
-            request: None,
             asking,
             back_us: None,
-            there_us: None,
-            way_back: WayBack::default(),
-            early: 0,
+            way_back: OneWay::default(),
             retransmitted: 0,
             socket,
             unread: 0,
@@ -184,11 +157,6 @@ impl Engine {
         line.rest(at_gateway.id, line.granted_to(at_gateway.id));
         (at_gateway.edge, at_gateway.unread, at_gateway.came[1]) = (0, 0, at_gateway.came[0]);
         at_gateway.round_trips.clear();
-        at_gateway.request = None;
-        at_gateway.wanted = match self.groups[flow.group as usize].spec.app {
-            scenario::App::Request { .. } => Wanted::Nothing,
-            _ => Wanted::Endless,
-        };
         flow.sender.edge = 0;
         self.gateway_wants(index);
     }
@@ -202,20 +170,10 @@ impl Engine {
         if part != Part::Download {
             return true;
         }
-        let flow = &mut self.flows[index as usize];
-        let mss = u32::from(self.groups[flow.group as usize].profile.mss);
-        let Some(at_gateway) = &mut flow.at_gateway else { return true };
-        if at_gateway.request.is_some() || at_gateway.asking.as_ref().is_some_and(Asking::waits) {
-            return false; // it is held still
-        }
-        if at_gateway.socket.is_some() {
+        let Some(at_gateway) = &self.flows[index as usize].at_gateway else { return true };
+        if !at_gateway.asking.as_ref().is_some_and(Asking::waits) {
             self.socket_asks(gateway, index, size);
-            return false;
         }
-        let from = flow.receiver.next();
-        at_gateway.wanted = Wanted::Answer(from, from + size.div_ceil(mss).max(1));
-        at_gateway.request = Some(size);
-        self.gateway_wants(index);
         false
     }
 
@@ -241,17 +199,7 @@ impl Engine {
             }
             return self.gateway_serves(gateway);
         }
-        // What was given up may come all the same, but is not counted on.
-        let under_way = line.granted_to(at_gateway.id) / mss;
-        let segments = match at_gateway.wanted {
-            _ if part.is_sent() => flow.sender.unsent_bytes().div_ceil(mss),
-            Wanted::Nothing => 0,
-            Wanted::Endless => u64::MAX / mss,
-            Wanted::Until(end) => {
-                u64::from(end.saturating_sub(flow.receiver.next())).saturating_sub(under_way)
-            }
-            Wanted::Answer(..) => node.policy.grant_segments.saturating_sub(under_way),
-        };
+        let segments = flow.sender.unsent_bytes().div_ceil(mss);
         let _ = line.ask(at_gateway.id, segments.saturating_mul(mss));
         self.gateway_serves(gateway);
     }
@@ -259,16 +207,12 @@ impl Engine {
     /// A data packet of flow `index` has arrived; `new` bytes of it were not there before.
     pub(crate) fn gateway_receives(&mut self, index: u32, packet: &Packet, new: bool) {
         let Some((gateway, part)) = self.met(index) else { return };
-        let now_us = self.world.now.micros();
         if part == Part::Download && new {
-            let seen = self.gateways[gateway].sockets.is_none();
+            let seen = self.gateways[gateway].sees_packets;
             self.request_answered(gateway, index, Some(packet).filter(|_| seen));
         }
         if self.is_on_socket(index) {
             return self.socket_receives(gateway, index, packet, new);
-        }
-        if part == Part::Download && self.gateways[gateway].read_delay.is_some() {
-            return self.comes(index, if new { u64::from(packet.value()) } else { 0 });
         }
         let flow = &mut self.flows[index as usize];
         let bytes = if new { u64::from(packet.value()) } else { 0 };
@@ -285,29 +229,6 @@ impl Engine {
                 self.world.send(receipt.pack());
                 return self.background_came(gateway, index);
             }
-            (Part::Download, Some(at_gateway)) => {
-                let mss = u32::from(self.groups[flow.group as usize].profile.mss);
-                let owd_us = (self.world.now - packet.sent).micros();
-                let node = &mut self.gateways[gateway];
-                let line = &mut node.lines[0];
-                // The queue of the uplink is a part of the time that a grant takes, and none of the delay.
-                let sample =
-                    at_gateway.there_us.zip(node.there_us.get(&flow.group)).map(|(there_us, least_us)| {
-                        let known = exact(flow.group, u64::from(there_us) + owd_us);
-                        Sample { known_us: known.rtt_us, ..exact(flow.group, u64::from(*least_us) + owd_us) }
-                    });
-                line.arrived(now_us, at_gateway.id, bytes, sample);
-                if let Wanted::Answer(from, end) = at_gateway.wanted
-                    && flow.receiver.next() > from
-                {
-                    at_gateway.wanted = Wanted::Until(end);
-                }
-                at_gateway.early = if flow.receiver.is_in_order() { 0 } else { at_gateway.early + 1 };
-                if at_gateway.early == DUPLICATES {
-                    line.lost(now_us, mss.into(), packet.sent.micros());
-                }
-                return self.gateway_wants(index);
-            }
             _ => return,
         }
         self.gateway_serves(gateway);
@@ -315,26 +236,16 @@ impl Engine {
 
     /// Flow `index` has got what it asked for.
     pub(crate) fn gateway_rests(&mut self, index: u32) {
-        let Some((gateway, Part::Download)) = self.met(index) else { return };
-        if self.is_on_socket(index) {
-            return self.socket_rests(gateway, index);
+        if let Some((gateway, Part::Download)) = self.met(index) {
+            self.socket_rests(gateway, index);
         }
-        if let Some(at_gateway) = &mut self.flows[index as usize].at_gateway
-            && at_gateway.wanted != Wanted::Endless
-        {
-            at_gateway.wanted = Wanted::Nothing;
-            let line = &mut self.gateways[gateway].lines[0];
-            line.withdraw(at_gateway.id);
-            line.rest(at_gateway.id, line.granted_to(at_gateway.id));
-        }
-        self.gateway_serves(gateway);
     }
 
     /// An acknowledgement of `bytes` has arrived at the sender of flow `index`, and said these delays.
     pub(crate) fn gateway_is_acked(&mut self, index: u32, bytes: u64, rtt_us: u64, owd_us: u32) {
         let Some((gateway, part)) = self.met(index) else { return };
         let now_us = self.world.now.micros();
-        if part == Part::Upload && self.gateways[gateway].read_delay.is_some() {
+        if part == Part::Upload && self.gateways[gateway].acked_within.is_some() {
             return self.comes(index, bytes);
         }
         let flow = &mut self.flows[index as usize];
@@ -347,7 +258,11 @@ impl Engine {
             }
             (Part::Upload, Some(at_gateway)) => {
                 let back_us = rtt_us.saturating_sub(owd_us.into()) as u32;
-                let excess_us = at_gateway.way_back.excess_us(now_us, (now_us as u32).wrapping_sub(back_us));
+                let excess_us = at_gateway.way_back.excess_us(
+                    now_us,
+                    (now_us as u32).wrapping_sub(back_us),
+                    now_us as u32,
+                );
                 let mss = u64::from(self.groups[flow.group as usize].profile.mss);
                 let position = u64::from(flow.sender.first_unacked()) * mss;
                 let sample = at_gateway.round_trips.arrived(position, now_us).map(|(rtt_us, _)| {
@@ -370,12 +285,13 @@ impl Engine {
     fn home_observed(&mut self, gateway: usize, index: u32, observation: Observation) {
         let now_us = self.world.now.micros();
         let node = &mut self.gateways[gateway];
-        if node.sockets.is_some() {
-            return; // it does not see the home
+        if !node.sees_packets {
+            return;
         }
-        let Some(reporter) = &mut node.reporter else {
-            return node.lines[0].foreground(now_us, index.into(), observation);
-        };
+        if let Some(sockets) = &mut node.sockets {
+            return sockets.downlink.foreground(now_us, index.into(), observation);
+        }
+        let Some(reporter) = &mut node.reporter else { return };
         let State { srtt_us, queuing_us, .. } = node.lines[0].state(now_us);
         reporter.observed(
             now_us,
@@ -444,7 +360,8 @@ impl Engine {
         at_gateway.came[1] = packet.seq();
         let rtt_us = u32::try_from((self.world.now - packet.sent).micros()).unwrap_or(u32::MAX);
         let back_us = rtt_us.saturating_sub(packet.value());
-        let excess_us = at_gateway.way_back.excess_us(now_us, (now_us as u32).wrapping_sub(back_us));
+        let excess_us =
+            at_gateway.way_back.excess_us(now_us, (now_us as u32).wrapping_sub(back_us), now_us as u32);
         let sample = exact(flow.group, rtt_us.saturating_sub(excess_us).into());
         let line = &mut self.gateways[gateway].lines[0];
         line.arrived(now_us, at_gateway.id, bytes.into(), Some(Sample { known_us: rtt_us, ..sample }));
@@ -459,21 +376,20 @@ impl Engine {
         self.gateway_serves(gateway);
     }
 
-    /// `bytes` of flow `index` are there to be read, or are acknowledged.
+    /// `bytes` of flow `index` are acknowledged, and the node does not see packets.
     fn comes(&mut self, index: u32, bytes: u64) {
         let Some((gateway, _)) = self.met(index) else { return };
-        let Some(most) = self.gateways[gateway].read_delay else { return };
+        let Some(most) = self.gateways[gateway].acked_within else { return };
         let flow = &mut self.flows[index as usize];
         let Some(at_gateway) = &mut flow.at_gateway else { return };
         at_gateway.unread += bytes;
-        at_gateway.early = if flow.receiver.is_in_order() { 0 } else { at_gateway.early + 1 };
         if !std::mem::replace(&mut at_gateway.reading, true) {
             let at = self.world.now + flow.app.host_delay(most);
             self.world.set(at, Timer::Read(index));
         }
     }
 
-    /// The gateway reads what has come of flow `index`.
+    /// The gateway reads what has come of flow `index`, or looks for what was acknowledged.
     pub(crate) fn gateway_reads(&mut self, index: u32) {
         let Some((gateway, part)) = self.met(index) else { return };
         let now_us = self.world.now.micros();
@@ -485,29 +401,18 @@ impl Engine {
         if at_gateway.socket.is_some() {
             return self.socket_reads(gateway, index);
         }
-        let download = part == Part::Download;
-        let again = at_gateway.sent_again(flow.counts.retransmitted);
-        let lost = if download { at_gateway.early >= DUPLICATES } else { again };
-        if lost {
+        if at_gateway.sent_again(flow.counts.retransmitted) {
             // What was sent twice says nothing of the delay (RFC 6298, 3).
             at_gateway.round_trips.clear();
-            at_gateway.early = 0;
             let sent_us = now_us.saturating_sub(line.state(now_us).srtt_us);
             line.lost(now_us, mss, sent_us);
         }
-        if flow.receiver.is_in_order() || !download {
-            let position = if download { flow.receiver.next() } else { flow.sender.first_unacked() };
-            let rtt_us = at_gateway.round_trips.arrived(u64::from(position) * mss, now_us);
-            let sample = rtt_us.map(|(rtt_us, _)| exact(flow.group, rtt_us.into()));
-            let heard = line.arrived(now_us, at_gateway.id, std::mem::take(&mut at_gateway.unread), sample);
-            if heard == Heard::Doubt {
-                at_gateway.round_trips.clear();
-            }
-            if let Wanted::Answer(from, end) = at_gateway.wanted
-                && position > from
-            {
-                at_gateway.wanted = Wanted::Until(end);
-            }
+        let position = u64::from(flow.sender.first_unacked()) * mss;
+        let rtt_us = at_gateway.round_trips.arrived(position, now_us);
+        let sample = rtt_us.map(|(rtt_us, _)| exact(flow.group, rtt_us.into()));
+        let bytes = std::mem::take(&mut at_gateway.unread);
+        if line.arrived(now_us, at_gateway.id, bytes, sample) == Heard::Doubt {
+            at_gateway.round_trips.clear();
         }
         self.gateway_wants(index);
     }
@@ -518,15 +423,11 @@ impl Engine {
             return; // what a grant brings about asks again: this loop is not over
         }
         let now_us = self.world.now.micros();
-        let mut wake_us = u64::MAX;
-        if let Some(at_us) = self.sockets_serve(gateway) {
-            wake_us = at_us;
-        }
         let node = &mut self.gateways[gateway];
-        if node.reporter.is_none() {
-            let most_bytes_per_s = node.lines[1].acknowledged_bytes_per_s(now_us);
-            node.lines[0].set_most_bytes_per_s(most_bytes_per_s);
+        if let Some(sockets) = &mut node.sockets {
+            sockets.downlink.set_most_bytes_per_s(node.lines[1].acknowledged_bytes_per_s(now_us));
         }
+        let mut wake_us = self.sockets_serve(gateway).unwrap_or(u64::MAX);
         for way in [0, 1] {
             loop {
                 let next = self.gateways[gateway].lines[way].next(now_us);
@@ -580,7 +481,7 @@ impl Engine {
         let flow = &mut self.flows[index as usize];
         let now_us = self.world.now.micros();
         let node = &mut self.gateways[gateway];
-        if let Some(at_gateway) = flow.at_gateway.as_mut().filter(|_| node.read_delay.is_some())
+        if let Some(at_gateway) = flow.at_gateway.as_mut().filter(|_| node.acked_within.is_some())
             && let Some(least_us) = at_gateway.round_trips.given_up(now_us)
         {
             let bound = Sample { certainty: Certainty::LowerBound, ..exact(flow.group, least_us.into()) };
@@ -591,9 +492,6 @@ impl Engine {
 
 /// How often sockets are asked for what was acknowledged where packets are not seen, as live.
 const ACKED: Duration = Duration::from_millis(2);
-
-/// Segments that come before their time say that one was lost (RFC 5681, 3.2).
-const DUPLICATES: u32 = 3;
 
 /// A report in a datagram of the tunnel, without headers.
 const REPORT_BYTES: u16 = 9;

@@ -8,7 +8,7 @@ use super::{GatewayFlow, exact};
 use crate::engine::Engine;
 use crate::packet::Packet;
 use crate::scenario::{self, Part};
-use leeway_share::{Certainty, FlowId, Line, Observation, RoundTrips, Sample, UserId, WayBack};
+use leeway_share::{Certainty, FlowId, Line, Observation, OneWay, RoundTrips, Sample, UserId};
 use leeway_units::Bytes;
 
 /// What a flow has of the uplink for its requests.
@@ -24,14 +24,14 @@ pub struct Asking {
     arrived: u64,
     round_trips: RoundTrips,
     /// That of answers.
-    way_back: WayBack,
+    way_back: OneWay,
 }
 
 impl Asking {
     /// A flow of `user`; none where the line has no room for more.
     pub fn open(line: &mut Line, user: u64) -> Option<Asking> {
         let id = line.open(UserId(user)).ok()?;
-        let (round_trips, way_back) = (RoundTrips::default(), WayBack::default());
+        let (round_trips, way_back) = (RoundTrips::default(), OneWay::default());
         Some(Asking { id, waits: None, missing: 0, sent: 0, arrived: 0, round_trips, way_back })
     }
 
@@ -127,8 +127,9 @@ impl Engine {
         let flow = &mut self.flows[index as usize];
         let Some(asking) = flow.at_gateway.as_mut().and_then(GatewayFlow::asking) else { return };
         let Some((bytes, rtt_us)) = asking.is_answered(now.micros()) else { return };
-        let excess_us =
-            packet.map_or(0, |packet| asking.way_back.excess_us(now.micros(), packet.sent.micros() as u32));
+        let excess_us = packet.map_or(0, |packet| {
+            asking.way_back.excess_us(now.micros(), packet.sent.micros() as u32, now.micros() as u32)
+        });
         let sample = rtt_us.map(|rtt_us| Sample {
             known_us: rtt_us,
             ..exact(flow.group, rtt_us.saturating_sub(excess_us).into())
@@ -140,6 +141,7 @@ impl Engine {
         if let scenario::App::Request { request, .. } =
             self.groups[self.flows[index as usize].group as usize].spec.app
         {
+            self.request_is_seen(index);
             self.send_request(index, Bytes::new(size.into()), request);
         }
     }
@@ -177,7 +179,7 @@ impl Engine {
     fn home_leaves(&mut self, gateway: usize, index: u32, bytes: u64) {
         let now_us = self.world.now.micros();
         let node = &mut self.gateways[gateway];
-        if node.sockets.is_none() {
+        if node.sees_packets {
             node.lines[1].foreground(now_us, index.into(), Observation::Bytes(bytes));
             self.gateway_serves(gateway);
         }

@@ -1,20 +1,21 @@
-//! A gateway without the right to see packets: a program on sockets that reads what
-//! `leeway_share::Downlink` lets it read, and a kernel that announces windows. The downlink is the code
-//! of the live gateway; this file stands for the kernel and the tasks around it.
+//! Downloads of a gateway: a program on sockets that reads what `leeway_share::Downlink` lets it read, and a
+//! kernel that announces windows. The downlink is the code of the live gateway; this file stands for the kernel,
+//! the tasks around it, and the packet observer where the gateway has the right to see packets.
 //!
 //! The window is announced when bytes come, read or not, and when they are read: whole segments, as far
 //! as there is room in a buffer of twice the bound, half of which is for what a segment takes beside its
 //! bytes.
 //!
 //! Scope and limitations: a task reads at once, or up to `read_delay` later. The end of an answer is read when it
-//! comes. A kernel knows the least round trip of what it sends as the sum of the least delays of both ways.
+//! comes. A kernel knows the least round trip of what it sends as the sum of the least delays of both ways. Each
+//! server's clock counts milliseconds, and is known to from the start.
 
 use super::{Engine, Gateway, GatewayFlow};
 use crate::app::App;
 use crate::engine::Timer;
 use crate::packet::Packet;
 use crate::scenario;
-use leeway_share::{Downlink, FlowId, MSS_BYTES, Policy, Received, Receiver, UserId};
+use leeway_share::{ClockReading, Downlink, FlowId, MSS_BYTES, Policy, Received, Receiver, Segment, UserId};
 use leeway_units::Duration;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -26,11 +27,12 @@ const AGAIN_US: u64 = 250_000;
 /// The most bytes of one grant, as live.
 const READ_BYTES: u64 = 64 * 1024;
 
-/// What comes to the node of such a gateway.
+/// What comes to the node of a gateway.
 #[derive(Debug)]
 pub struct Sockets {
     pub downlink: Downlink,
     read_delay: Option<Duration>,
+    sees_packets: bool,
     /// When those that wait look next.
     look_us: u64,
     again_us: u64,
@@ -43,6 +45,8 @@ pub struct Socket {
     kernel: Arc<Kernel>,
     /// Bytes that came before others which were sent earlier.
     early: u64,
+    /// The segment after those that are in order.
+    next: u32,
     /// Bytes that may be read: granted and not read yet.
     granted: u64,
     /// The request that waits until its server may answer; inside, the bytes of the answer where they are
@@ -101,14 +105,23 @@ impl Sockets {
     /// Those of the gateway of `spec`.
     pub fn new(spec: &scenario::Gateway, policy: &Policy) -> Sockets {
         let downlink = Downlink::new(&spec.laws()[0], &policy.for_timers());
-        Sockets { downlink, read_delay: spec.read_delay, look_us: 0, again_us: 0 }
+        Sockets {
+            downlink,
+            read_delay: spec.read_delay,
+            sees_packets: spec.sees_packets,
+            look_us: 0,
+            again_us: 0,
+        }
     }
 
     /// A connection of `user` by `path` begins.
     pub fn open(&mut self, now_us: u64, user: u64, path: u32) -> Option<(FlowId, Socket)> {
         let id = self.downlink.open(now_us, UserId(user), u64::from(path) + 1).ok()?;
         let kernel = Arc::new(Kernel { segment_bytes: MSS_BYTES, ..Kernel::default() });
-        Some((id, Socket { user, kernel, early: 0, granted: 0, starts: None, waits: false, end: None }))
+        Some((
+            id,
+            Socket { user, kernel, early: 0, next: 0, granted: 0, starts: None, waits: false, end: None },
+        ))
     }
 }
 
@@ -125,7 +138,7 @@ impl Gateway {
 
 /// See [`Engine`]; this part of it plays the tasks and the kernel of a gateway on sockets.
 impl Engine {
-    /// Whether flow `index` comes through a socket of a gateway that does not see packets.
+    /// Whether flow `index` comes through a socket of a gateway.
     pub(super) fn is_on_socket(&self, index: u32) -> bool {
         self.flows[index as usize].at_gateway.as_ref().is_some_and(|at_gateway| at_gateway.socket.is_some())
     }
@@ -197,7 +210,7 @@ impl Engine {
         let now = self.world.now;
         let flow = &mut self.flows[index as usize];
         let back_us = flow.at_gateway.as_ref().and_then(|at_gateway| at_gateway.back_us);
-        let Some((sockets, _, socket)) = self.gateways[gateway].socket(&mut flow.at_gateway) else { return };
+        let Some((sockets, id, socket)) = self.gateways[gateway].socket(&mut flow.at_gateway) else { return };
         let kernel = &socket.kernel;
         if let Some(back_us) = back_us {
             let rtt_us =
@@ -206,11 +219,26 @@ impl Engine {
             kernel.least_rtt_us.store(if least_us == 0 { rtt_us } else { rtt_us.min(least_us) }, Relaxed);
         }
         socket.early += if new { u64::from(packet.value()) } else { 0 };
-        if !flow.receiver.is_in_order() {
+        if sockets.sees_packets {
+            let came = sockets.downlink.position(id) + kernel.unread.load(Relaxed);
+            let next = flow.receiver.next();
+            // What was the next one, a later one, or one that was there already.
+            let later = u64::from(packet.seq().saturating_sub(next)) * u64::from(kernel.segment_bytes);
+            let from = if new { came + later } else { came.saturating_sub(1) };
+            let clock =
+                Some(ClockReading { us: (packet.sent.micros() / 1000 * 1000) as u32, is_known: true });
+            let segment = Segment { from, bytes: packet.value().into(), clock };
+            sockets.downlink.segment(now.micros(), now.micros(), id, segment);
+        }
+        let passed = u64::from(flow.receiver.next() - socket.next) * u64::from(kernel.segment_bytes);
+        socket.next = flow.receiver.next();
+        let in_order = if flow.receiver.is_in_order() { socket.early } else { socket.early.min(passed) };
+        if in_order == 0 {
             kernel.out_of_order.fetch_add(u32::from(new), Relaxed);
             return;
         }
-        kernel.unread.fetch_add(std::mem::take(&mut socket.early), Relaxed);
+        socket.early -= in_order;
+        kernel.unread.fetch_add(in_order, Relaxed);
         let (waits, read_delay) = (socket.waits, sockets.read_delay);
         self.socket_announces(index);
         match read_delay {
@@ -288,12 +316,34 @@ impl Engine {
 
     /// The kernel announces the window of flow `index` where it is larger than before.
     fn socket_announces(&mut self, index: u32) {
+        let now_us = self.world.now.micros();
+        let Some((gateway, _)) = self.met(index) else { return };
         let flow = &mut self.flows[index as usize];
-        let Some(GatewayFlow { socket: Some(socket), edge, .. }) = &mut flow.at_gateway else { return };
-        let window = flow.receiver.next().saturating_add(socket.kernel.window());
-        if window > *edge {
-            *edge = window;
+        let Some(GatewayFlow { socket: Some(socket), edge, id, .. }) = &mut flow.at_gateway else { return };
+        let next = flow.receiver.next();
+        let window = next.saturating_add(socket.kernel.window());
+        let larger = window > *edge;
+        *edge = window.max(*edge);
+        let ahead_bytes = u64::from(edge.saturating_sub(next)) * u64::from(socket.kernel.segment_bytes);
+        let sockets = self.gateways[gateway].sockets.as_mut();
+        if let Some(sockets) = sockets.filter(|sockets| sockets.sees_packets) {
+            let came = sockets.downlink.position(*id) + socket.kernel.unread.load(Relaxed);
+            sockets.downlink.announced(now_us, now_us, *id, came, came + ahead_bytes);
+        }
+        if larger {
             self.tell_window(index);
+        }
+    }
+
+    /// A request of flow `index` leaves, which the observer sees.
+    pub(super) fn request_is_seen(&mut self, index: u32) {
+        let now_us = self.world.now.micros();
+        let Some((gateway, _)) = self.met(index) else { return };
+        let flow = &mut self.flows[index as usize];
+        if let Some((sockets, id, _)) = self.gateways[gateway].socket(&mut flow.at_gateway)
+            && sockets.sees_packets
+        {
+            sockets.downlink.sent(now_us, id);
         }
     }
 

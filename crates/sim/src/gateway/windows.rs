@@ -13,40 +13,22 @@ impl Engine {
         if let Some(at_gateway) = &mut flow.at_gateway {
             let back_us = u32::try_from((self.world.now - packet.sent).micros()).unwrap_or(u32::MAX);
             at_gateway.back_us = Some(at_gateway.back_us.map_or(back_us, |known_us| known_us.min(back_us)));
-            at_gateway.there_us = Some(back_us);
-            if let Some((gateway, _)) = self.groups[flow.group as usize].gateway {
-                let least_us = self.gateways[gateway].there_us.entry(flow.group).or_insert(back_us);
-                *least_us = back_us.min(*least_us);
-            }
         }
         self.pump(packet.flow());
     }
 
-    /// Flow `index` may have `bytes` more under way.
+    /// Flow `index` may send `bytes` more.
     pub(super) fn granted(&mut self, index: u32, bytes: u64) {
-        let now = self.world.now;
-        let sent = self.met(index).is_some_and(|(_, part)| part.is_sent());
+        let now_us = self.world.now.micros();
         let flow = &mut self.flows[index as usize];
-        let profile = &self.groups[flow.group as usize].profile;
+        let mss = u64::from(self.groups[flow.group as usize].profile.mss);
         let Some(at_gateway) = &mut flow.at_gateway else { return };
-        let reached = if sent { flow.sender.next_seq() } else { flow.receiver.next() };
-        let segments = u32::try_from(bytes / u64::from(profile.mss)).unwrap_or(u32::MAX).max(1);
-        let from = at_gateway.edge.max(reached);
+        let segments = u32::try_from(bytes / mss).unwrap_or(u32::MAX).max(1);
+        let from = at_gateway.edge.max(flow.sender.next_seq());
         at_gateway.edge = from.saturating_add(segments);
-        at_gateway.round_trips.opened(
-            u64::from(from) * u64::from(profile.mss),
-            now.micros(),
-            Certainty::Exact,
-        );
-        if sent {
-            flow.sender.edge = at_gateway.edge;
-            return self.pump(index);
-        }
-        let request = at_gateway.request.take();
-        self.tell_window(index);
-        if let Some(size) = request {
-            self.gateway_asks(index, size);
-        }
+        at_gateway.round_trips.opened(u64::from(from) * mss, now_us, Certainty::Exact);
+        flow.sender.edge = at_gateway.edge;
+        self.pump(index);
     }
 
     /// Tells the server of flow `index` how far its receive window goes.

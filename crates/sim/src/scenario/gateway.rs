@@ -30,9 +30,8 @@ pub struct Gateway {
     /// join` share a line so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub relay: Option<String>,
-    /// The gateway sees what has come when a program reads it, anywhere up to this long after the packet, and
-    /// delays are round trips of windows, with whatever the other end waits for, as a program on sockets has
-    /// them. Where absent it sees each packet when it comes, with its delay.
+    /// A program at the gateway reads what has come anywhere up to this long after the packet. Where absent it
+    /// reads at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_delay: Option<Duration>,
     /// Whether the gateway has the right to see packets (`CAP_NET_RAW`). Without it the gateway does not see the
