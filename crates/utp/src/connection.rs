@@ -150,6 +150,8 @@ pub struct Connection {
     /// Since when something waits without a sign of progress.
     waiting_since_us: Option<u64>,
     reset_due: bool,
+    /// Nobody reads or writes any more.
+    is_abandoned: bool,
     sent_bytes: u64,
     resent_bytes: u64,
     sent_packets: u64,
@@ -222,6 +224,7 @@ impl Connection {
             spoke_us: now_us,
             waiting_since_us: None,
             reset_due: false,
+            is_abandoned: false,
             sent_bytes: 0,
             resent_bytes: 0,
             sent_packets: 0,
@@ -347,6 +350,26 @@ impl Connection {
         self.announce();
     }
 
+    /// Bytes that have arrived and were not read.
+    #[cfg(test)]
+    pub(crate) fn kept_bytes(&self) -> usize {
+        self.incoming.as_ref().map_or(0, Reassembly::kept_bytes)
+    }
+
+    /// Another size of the buffer of what arrives.
+    pub(crate) fn set_receive_bytes(&mut self, receive_bytes: usize) {
+        self.set_buffers(self.config.send_bytes, receive_bytes);
+    }
+
+    /// Nobody reads any more: what arrives is thrown away while what was written is on its way. After that
+    /// the connection is reset when more arrives, or when the peer has not ended its stream in time.
+    pub(crate) fn abandon(&mut self) {
+        self.is_abandoned = true;
+        if let Some(incoming) = &mut self.incoming {
+            incoming.discard();
+        }
+    }
+
     /// The network says that the packet with this header cannot be delivered. Whoever can forge that
     /// could end any connection (RFC 5927), so it only ends one that nobody has answered yet.
     pub fn unreachable(&mut self, header: &Header) {
@@ -418,7 +441,8 @@ impl Connection {
 
     /// Notes since when something waits for the peer.
     fn note_waiting(&mut self, now_us: u64) {
-        if self.outgoing.is_acknowledged() && self.outgoing.pending_bytes() == 0 {
+        let is_idle = self.outgoing.is_acknowledged() && self.outgoing.pending_bytes() == 0;
+        if is_idle && !self.is_abandoned {
             self.waiting_since_us = None;
         } else {
             self.waiting_since_us.get_or_insert(now_us);

@@ -177,9 +177,10 @@ impl Socket {
         self.shared.lock().endpoint.listen(Some(config));
     }
 
-    /// Refuses connections from now on.
+    /// Refuses connections from now on, those too that wait for [`Socket::accept`].
     pub fn stop_listening(&self) {
         self.shared.lock().endpoint.listen(None);
+        self.shared.kick.notify_one();
     }
 
     /// Waits for the next connection that somebody asks for.
@@ -189,12 +190,18 @@ impl Socket {
             match state.endpoint.accept() {
                 Some(handle) => Poll::Ready(handle),
                 None => {
-                    state.accepting.push(context.waker().clone());
+                    // A `select!` polls again and again.
+                    if !state.accepting.iter().any(|known| known.will_wake(context.waker())) {
+                        state.accepting.push(context.waker().clone());
+                    }
                     Poll::Pending
                 }
             }
         });
-        Stream::new(Arc::clone(&self.shared), handle.await)
+        let stream = Stream::new(Arc::clone(&self.shared), handle.await);
+        // The peer is told of the room that it has from now on.
+        self.shared.kick.notify_one();
+        stream
     }
 
     /// Waits until all packets that may leave now have left: acknowledgements too, which a program
