@@ -232,6 +232,18 @@ fn a_source_that_has_changed_is_refused() {
     }
 }
 
+/// One of /proc says that it is empty.
+#[test]
+fn a_source_that_is_longer_than_it_says_is_not_sent_as_complete() {
+    let there = tempfile::tempdir().unwrap();
+    let receiver = Receiver::start(there.path(), &[]);
+    let (code, text) = send(Path::new("/proc/self/status"), &receiver.at().to_string(), &[]);
+    assert_eq!(code, 1, "{text}");
+    assert!(text.contains("has more bytes than the 0 that it said"), "{text}");
+    assert_eq!(receiver.ended().0, 1);
+    assert_eq!(names(there.path()).len(), 0);
+}
+
 #[test]
 fn what_exists_is_not_overwritten() {
     let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -321,6 +333,43 @@ fn only_the_sender_that_is_waited_for_may_send() {
     assert!(text.contains("not the one that is waited for"), "{text}");
     assert_eq!(send(&file, &format!("[::1]:{}", receiver.port), &["--quiet"]), (0, String::new()));
     assert_eq!(receiver.ended().0, 0);
+}
+
+/// They would be heard for 10 s each, sixteen at a time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn strangers_who_say_nothing_do_not_keep_a_sender_waiting() {
+    let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let file = here.path().join("a");
+    std::fs::write(&file, "good").unwrap();
+    let receiver = Receiver::start(there.path(), &[]);
+    let mut mute = Vec::new();
+    for _ in 0..40 {
+        mute.push(connect(receiver.at()).await);
+    }
+    let began = Instant::now();
+    let to = receiver.at().to_string();
+    let (code, text) = tokio::task::spawn_blocking(move || send(&file, &to, &[])).await.unwrap();
+    assert_eq!(code, 0, "{text}");
+    assert!(began.elapsed() < Duration::from_secs(8), "it waited for {:?}", began.elapsed());
+    // Who was still heard is told why nothing is taken.
+    let mut answer = Vec::new();
+    let _ = mute[39].1.read_to_end(&mut answer).await;
+    assert!(String::from_utf8_lossy(&answer).contains("another sender was first"), "{answer:?}");
+    assert_eq!(receiver.ended().0, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn strangers_at_another_address_than_the_awaited_one_are_refused_at_once() {
+    let there = tempfile::tempdir().unwrap();
+    let mut receiver = Receiver::start(there.path(), &["--from", "::1"]);
+    let began = Instant::now();
+    let (_socket, mut stream) = connect(receiver.at()).await;
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer).await;
+    assert!(String::from_utf8_lossy(&answer).contains("not the one that is waited for"), "{answer:?}");
+    assert!(began.elapsed() < Duration::from_secs(8), "after {:?}", began.elapsed());
+    receiver.child.kill().unwrap();
+    receiver.child.wait().unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]

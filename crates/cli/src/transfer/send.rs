@@ -128,7 +128,9 @@ async fn connect(addresses: &[SocketAddr], law: &LawSpec) -> Result<(Socket, Str
             Err(error) => words.push(format!("{address}: {error}")),
         }
     }
-    Err(Failure::Run(format!("cannot connect to {}; does `leeway recv` run there?", words.join("; "))))
+    let words = words.join("; ");
+    let hint = if words.ends_with('?') { "" } else { "; does `leeway recv` run there?" };
+    Err(Failure::Run(format!("cannot connect to {words}{hint}")))
 }
 
 async fn transfer(stream: &Stream, source: &mut Source, args: &Send) -> Result<Account, Stop> {
@@ -166,6 +168,12 @@ async fn transfer(stream: &Stream, source: &mut Source, args: &Send) -> Result<A
     }
     if !source.is_unchanged() {
         return Err(Stop::Refusal(format!("{} has changed while it was sent", args.file.display())));
+    }
+    if source.file.read(&mut chunk[..1]).is_ok_and(|count| count > 0) {
+        let name = args.file.display();
+        return Err(Stop::Refusal(format!(
+            "{name} has more bytes than the {size_bytes} that it said, as in /proc"
+        )));
     }
     let blake3 = hasher.finalize();
     talk::say(stream, &Frame::End { hash: blake3 }).await?;
