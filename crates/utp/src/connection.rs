@@ -361,6 +361,11 @@ impl Connection {
         self.set_buffers(self.config.send_bytes, receive_bytes);
     }
 
+    /// Whether it is asked for, and nothing was written that its peer could get.
+    pub(crate) fn is_needless(&self) -> bool {
+        self.state == State::Connecting && self.outgoing.kept_bytes() == 0
+    }
+
     /// Nobody reads any more: what arrives is thrown away while what was written is on its way. After that
     /// the connection is reset when more arrives, or when the peer has not ended its stream in time.
     pub(crate) fn abandon(&mut self) {
@@ -442,7 +447,7 @@ impl Connection {
     /// Notes since when something waits for the peer.
     fn note_waiting(&mut self, now_us: u64) {
         let is_idle = self.outgoing.is_acknowledged() && self.outgoing.pending_bytes() == 0;
-        if is_idle && !self.is_abandoned {
+        if is_idle && (!self.is_abandoned || self.linger_until_us.is_some()) {
             self.waiting_since_us = None;
         } else {
             self.waiting_since_us.get_or_insert(now_us);

@@ -228,11 +228,14 @@ impl Drop for Socket {
 }
 
 /// Packets as large as IPv6 over the same wire allows, and as large as it promises (RFC 8200, 5: an MTU of
-/// 1,280 bytes), where the peer is reached by it.
+/// 1,280 bytes), where the peer is reached by it. A socket of both families has the least of each.
 fn fitting(mut config: Config, address: SocketAddr) -> Config {
-    if address.is_ipv6() {
+    let ip = address.ip().to_canonical();
+    if ip.is_ipv6() {
         config.packet_bytes_max = config.packet_bytes_max.saturating_sub(IPV6_MORE_BYTES);
-        config.packet_bytes_min = config.packet_bytes;
+        if !ip.is_unspecified() {
+            config.packet_bytes_min = config.packet_bytes;
+        }
     }
     config
 }
@@ -436,5 +439,24 @@ impl From<UtpError> for io::Error {
             UtpError::Finished => io::ErrorKind::BrokenPipe,
         };
         io::Error::new(kind, error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_fit_the_family_by_which_the_peer_is_reached() {
+        for (address, least, most) in [
+            ("192.0.2.7:1", 548, 1472),
+            ("[::ffff:192.0.2.7]:1", 548, 1472),
+            ("[2001:db8::7]:1", 1232, 1452),
+            // Peers of either family connect to it.
+            ("[::]:1", 548, 1452),
+        ] {
+            let config = fitting(Config::default(), address.parse().unwrap());
+            assert_eq!((config.packet_bytes_min, config.packet_bytes_max), (least, most), "{address}");
+        }
     }
 }

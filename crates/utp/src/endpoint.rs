@@ -214,12 +214,13 @@ impl<A: Address> Endpoint<A> {
     }
 
     /// Nobody holds the handle any more. What was written is still sent and the stream ended; a
-    /// connection with unread bytes is reset, and so is one whose peer goes on afterwards.
+    /// connection with unread bytes is reset, and so is one whose peer goes on afterwards. One that is
+    /// asked for and has nothing to send is given up.
     pub fn release(&mut self, handle: Handle) {
         let Some(entry) = self.entry(handle) else { return };
         entry.is_released = true;
         let is_unread = entry.connection.is_readable() && !entry.connection.is_at_end();
-        if is_unread {
+        if is_unread || entry.connection.is_needless() {
             entry.connection.reset();
         } else {
             entry.connection.finish();
@@ -263,19 +264,25 @@ impl<A: Address> Endpoint<A> {
     /// connection is answered by a RESET of 20 bytes, which is no more than came.
     pub fn receive(&mut self, from: A, bytes: &[u8], random: &mut dyn FnMut() -> u16, now_us: u64) {
         let Ok(packet) = Packet::parse(bytes) else { return };
-        let id = packet.header.connection_id;
-        let handle = match packet.header.kind {
-            Kind::Syn => match self.by_name.get(&(id.wrapping_add(1), from)) {
-                Some(&handle) => Some(handle),
-                None => return self.receive_syn(from, &packet, random, now_us),
-            },
+        let handle = self.addressed(from, &packet.header).or_else(|| match packet.header.kind {
+            Kind::Syn | Kind::Reset => None,
+            _ => self.moved(from, &packet),
+        });
+        match (handle, packet.header.kind) {
+            (Some(handle), _) => self.deliver(handle, &packet, now_us),
+            (None, Kind::Syn) => self.receive_syn(from, &packet, random, now_us),
+            (None, Kind::Reset) => {}
+            (None, _) => self.refuse(from, &packet.header, now_us),
+        }
+    }
+
+    /// The connection that a packet with this header from `from` is for.
+    pub fn addressed(&self, from: A, header: &Header) -> Option<Handle> {
+        let id = header.connection_id;
+        match header.kind {
+            Kind::Syn => self.by_name.get(&(id.wrapping_add(1), from)).copied(),
             Kind::Reset => self.of_reset(from, id),
-            _ => self.by_name.get(&(id, from)).copied().or_else(|| self.moved(from, &packet)),
-        };
-        match handle {
-            Some(handle) => self.deliver(handle, &packet, now_us),
-            None if packet.header.kind != Kind::Reset => self.refuse(from, &packet.header, now_us),
-            None => {}
+            _ => self.by_name.get(&(id, from)).copied(),
         }
     }
 
@@ -574,6 +581,22 @@ mod tests {
         assert!(resets.iter().all(|header| header.kind == Kind::Reset));
         endpoint.release(taken);
         assert!(endpoint.accept().is_none());
+    }
+
+    #[test]
+    fn who_does_not_wait_for_an_answer_any_more_asks_no_more() {
+        let mut endpoint: Endpoint<SocketAddr> = Endpoint::new(10);
+        let mut asks = |writes: &[u8]| {
+            let to = STRANGER.parse().unwrap();
+            let handle = endpoint.connect(to, Config::default(), &mut || 7, 0).unwrap();
+            endpoint.get_mut(handle).unwrap().write(writes).unwrap();
+            assert_eq!(sent(&mut endpoint, 0).len(), 1);
+            endpoint.release(handle);
+            assert_eq!(sent(&mut endpoint, 0).len(), 0);
+            endpoint.len()
+        };
+        assert_eq!(asks(b""), 0);
+        assert_eq!(asks(b"to be sent"), 1);
     }
 
     #[test]
