@@ -383,6 +383,15 @@ impl Connection {
         }
     }
 
+    /// The peer's host says that nobody listens there. It only ends a connection that nobody has answered yet, as
+    /// above.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn refused(&mut self) {
+        if self.state == State::Connecting {
+            self.end(Some(UtpError::Reset));
+        }
+    }
+
     /// The network says that the packet with this header was too long: a hop takes `packet_bytes` bytes
     /// of UDP payload. It only ends the search for longer packets above that.
     pub fn too_long(&mut self, header: &Header, packet_bytes: usize, now_us: u64) {

@@ -18,13 +18,13 @@
 mod stream;
 
 use crate::config::Config;
-use crate::endpoint::{Endpoint, Handle};
+use crate::endpoint::{Address, Endpoint, Handle};
 use crate::error::UtpError;
 use quinn_udp::{RecvMeta, UdpSocketState};
 use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::io::{self, IoSliceMut};
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
@@ -69,12 +69,54 @@ struct Shared {
 
 #[derive(Debug)]
 struct State {
-    endpoint: Endpoint<SocketAddr>,
+    endpoint: Endpoint<Route>,
     waiting: BTreeMap<Handle, Wakers>,
     accepting: Vec<Waker>,
     /// Who waits until what may leave has left.
     flushing: Vec<oneshot::Sender<()>>,
     random: Random,
+}
+
+/// A peer, and the address of this machine that it speaks to. A machine with several addresses answers from that one:
+/// the peer does not know the others. Peers are told apart by their own address alone.
+#[derive(Debug, Clone, Copy)]
+struct Route {
+    peer: SocketAddr,
+    here: Option<IpAddr>,
+}
+
+impl Route {
+    fn to(peer: SocketAddr) -> Route {
+        Route { peer, here: None }
+    }
+}
+
+impl PartialEq for Route {
+    fn eq(&self, other: &Route) -> bool {
+        self.peer == other.peer
+    }
+}
+
+impl Eq for Route {}
+
+impl PartialOrd for Route {
+    fn partial_cmp(&self, other: &Route) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Route {
+    fn cmp(&self, other: &Route) -> std::cmp::Ordering {
+        self.peer.cmp(&other.peer)
+    }
+}
+
+impl Address for Route {
+    const FIRST: Self = Route { peer: SocketAddr::FIRST, here: None };
+
+    fn is_same_host(&self, other: &Self) -> bool {
+        self.peer.is_same_host(&other.peer)
+    }
 }
 
 /// Who waits for a connection.
@@ -113,7 +155,8 @@ impl Socket {
         Socket::from_std(UdpSocket::bind(address)?)
     }
 
-    /// On a socket that is bound already.
+    /// On a socket that is bound already. With one that is connected, too, the system tells when nobody
+    /// listens at the peer's port, and [`Socket::connect`] does not wait.
     ///
     /// # Errors
     /// Those of the system.
@@ -159,7 +202,7 @@ impl Socket {
         let handle = {
             let mut guard = self.shared.lock();
             let State { endpoint, random, .. } = &mut *guard;
-            endpoint.connect(peer, config, &mut || random.draw(), self.shared.now_us())
+            endpoint.connect(Route::to(peer), config, &mut || random.draw(), self.shared.now_us())
         };
         let too_many = || io::Error::other(format!("the socket has {CONNECTIONS_MAX} connections already"));
         let stream = Stream::new(Arc::clone(&self.shared), handle.ok_or_else(too_many)?);
@@ -290,11 +333,11 @@ impl Shared {
         while unsent.from < buffer.len() {
             let contents = &buffer[unsent.from..buffer.len().min(unsent.from + run)];
             let transmit = quinn_udp::Transmit {
-                destination: unsent.to,
+                destination: unsent.to.peer,
                 ecn: None,
                 contents,
                 segment_size: (contents.len() > unsent.segment_bytes).then_some(unsent.segment_bytes),
-                src_ip: None,
+                src_ip: unsent.to.here,
             };
             let send = || self.quinn.try_send((&self.udp).into(), &transmit);
             let result = match unsent.whole {
@@ -309,10 +352,23 @@ impl Shared {
             match result {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(unsent),
                 // Too large for an interface, or no route: as if it were lost on its way.
-                Err(_) | Ok(()) => unsent.from += contents.len(),
+                Err(error) => {
+                    self.note_refusal(&error);
+                    unsent.from += contents.len();
+                }
+                Ok(()) => unsent.from += contents.len(),
             }
         }
         Ok(())
+    }
+
+    /// An ICMP error of a connected socket's peer; whichever call comes next returns it.
+    fn note_refusal(&self, error: &io::Error) {
+        if error.kind() == io::ErrorKind::ConnectionRefused {
+            let mut state = self.lock();
+            state.endpoint.refused();
+            state.wake_changed();
+        }
     }
 
     /// Takes what has arrived; whether there may be more.
@@ -322,14 +378,23 @@ impl Shared {
             let mut buffers: Vec<IoSliceMut<'_>> =
                 slots.iter_mut().map(|slot| IoSliceMut::new(slot)).collect();
             let receive = || self.quinn.recv((&self.udp).into(), &mut buffers, &mut metas);
-            let Ok(count) = self.udp.try_io(Interest::READABLE, receive) else { return false };
+            let count = match self.udp.try_io(Interest::READABLE, receive) {
+                Ok(count) => count,
+                Err(error) => {
+                    self.note_refusal(&error);
+                    return false;
+                }
+            };
             let mut guard = self.lock();
             let state = &mut *guard;
             let now_us = self.now_us();
             for (meta, slot) in metas.iter().zip(slots.iter()).take(count) {
+                // Nobody answers from the address of a group.
+                let here = meta.dst_ip.filter(|ip| !ip.is_multicast() && !ip.is_unspecified());
+                let from = Route { peer: meta.addr, here };
                 for datagram in slot[..meta.len].chunks(meta.stride.max(1)) {
                     let State { endpoint, random, .. } = state;
-                    endpoint.receive(meta.addr, datagram, &mut || random.draw(), now_us);
+                    endpoint.receive(from, datagram, &mut || random.draw(), now_us);
                 }
             }
             state.wake_changed();
@@ -341,7 +406,7 @@ impl Shared {
 /// A batch that the kernel had no room for.
 #[derive(Debug)]
 struct Pending {
-    to: SocketAddr,
+    to: Route,
     segment_bytes: usize,
     whole: bool,
     /// Bytes of the buffer that have left.

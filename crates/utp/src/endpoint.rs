@@ -298,6 +298,17 @@ impl<A: Address> Endpoint<A> {
         [id.wrapping_add(1), id.wrapping_sub(1)].into_iter().filter_map(of).find(sends_with)
     }
 
+    /// The host of the only peer says that nobody listens there.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn refused(&mut self) {
+        for handle in self.by_name.values().copied().collect::<Vec<_>>() {
+            if let Some(entry) = self.entry(handle) {
+                entry.connection.refused();
+                self.note_changed(handle);
+            }
+        }
+    }
+
     /// [`Endpoint::changed`] names it again, and it may have something to send.
     pub fn note_changed(&mut self, handle: Handle) {
         let Some(entry) = self.entry(handle) else { return };

@@ -144,6 +144,24 @@ async fn a_stream_with_unread_bytes_that_is_dropped_resets_the_peer() {
     assert_eq!(error.kind(), io::ErrorKind::ConnectionReset, "{error}");
 }
 
+/// Linux has all of 127.0.0.0/8, and would answer 127.0.0.1 from 127.0.0.1.
+#[tokio::test]
+async fn a_machine_with_several_addresses_answers_from_the_one_that_was_asked() {
+    for (bound, peer) in [("0.0.0.0:0", "127.0.0.5"), ("[::]:0", "127.0.0.5")] {
+        let server = Socket::bind(bound.parse().unwrap()).unwrap();
+        server.listen(Config::default());
+        let at = SocketAddr::new(peer.parse().unwrap(), server.local_addr().unwrap().port());
+        let client = Socket::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let connects =
+            tokio::time::timeout(std::time::Duration::from_secs(5), client.connect(at, Config::default()));
+        let (near, far) = tokio::join!(connects, server.accept());
+        let near = near.expect("an answer that the client knows").unwrap();
+        let (sent, got) = tokio::join!(send(far, pattern(100_000, 1)), receive(near));
+        assert!(got.unwrap().0 == pattern(100_000, 1), "{bound}");
+        sent.unwrap();
+    }
+}
+
 #[tokio::test]
 async fn a_connection_that_nobody_has_taken_ends_with_its_socket() {
     let (client, server, at) = pair("127.0.0.1:0");

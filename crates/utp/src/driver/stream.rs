@@ -51,7 +51,7 @@ impl Stream {
 
     /// Where the peer is; another port after a translator of addresses has given it one.
     pub fn peer_addr(&self) -> Option<SocketAddr> {
-        self.shared.lock().endpoint.peer(self.handle)
+        self.shared.lock().endpoint.peer(self.handle).map(|route| route.peer)
     }
 
     /// What the connection is doing.
