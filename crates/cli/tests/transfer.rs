@@ -409,6 +409,26 @@ async fn a_receiver_that_means_no_good_ends_the_sender_with_an_error() {
 }
 
 #[test]
+fn where_nobody_listens_the_sender_does_not_wait() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a");
+    std::fs::write(&file, "content").unwrap();
+    let free = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let began = Instant::now();
+    let (code, text) = send(&file, &free.to_string(), &[]);
+    assert_eq!(code, 1, "{text}");
+    assert!(text.contains("does `leeway recv` run there?"), "{text}");
+    // 15 s where nobody says anything.
+    assert!(began.elapsed() < Duration::from_secs(10), "after {:?}", began.elapsed());
+    // A name with two addresses, and a receiver at the second one.
+    let receiver = Receiver::start(folder.path(), &["--address", "127.0.0.1", "b"]);
+    let (code, text) = send(&file, &format!("localhost:{}", receiver.port), &[]);
+    assert_eq!(code, 0, "{text}");
+    assert!(began.elapsed() < Duration::from_secs(12), "after {:?}", began.elapsed());
+    assert_eq!(receiver.ended().0, 0);
+}
+
+#[test]
 fn an_address_of_another_machine_is_said() {
     let output = leeway(&["recv", "--address", "203.0.113.7", "--port", "0"]).output().unwrap();
     let text = String::from_utf8(output.stderr).unwrap();

@@ -13,7 +13,7 @@ use leeway_control::LawSpec;
 use leeway_utp::{Socket, Stream};
 use std::fs::{File, Metadata};
 use std::io::Read;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use tokio::io::AsyncWriteExt;
 
@@ -116,7 +116,9 @@ async fn connect(addresses: &[SocketAddr], law: &LawSpec) -> Result<(Socket, Str
         };
         let mut config = config();
         config.law = law.clone();
-        let socket = match Socket::bind((any, 0).into()) {
+        // Connected, so that the system tells when nobody listens there.
+        let bound = UdpSocket::bind((any, 0)).and_then(|udp| udp.connect(address).map(|()| udp));
+        let socket = match bound.and_then(Socket::from_std) {
             Ok(socket) => socket,
             Err(error) => {
                 words.push(format!("{address}: {error}"));
