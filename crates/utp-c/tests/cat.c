@@ -19,7 +19,7 @@
 
 #include "utp.h"
 
-static int fd, has_ended, is_closed, errors, half, has_shut;
+static int fd, has_ended, is_closed, errors, half, has_shut, destroyed;
 static utp_socket *peer;
 static char *out;
 static size_t out_bytes, written;
@@ -84,6 +84,9 @@ static uint64 on_state(utp_callback_arguments *a)
 		if (utp_get_userdata(a->socket) != &fd)
 			die("another socket");
 		has_ended = 1;
+		if (destroyed++)
+			die("destroyed twice");
+		utp_check_timeouts(a->context); /* which calls this: it has nothing more to do */
 	}
 	return 0;
 }

@@ -511,6 +511,17 @@ impl From<UtpError> for io::Error {
 mod tests {
     use super::*;
 
+    #[tokio::test]
+    async fn who_waits_for_a_connection_is_remembered_once() {
+        let socket = Socket::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let mut accept = Box::pin(socket.accept());
+        for _ in 0..10 {
+            let is_pending = poll_fn(|context| Poll::Ready(accept.as_mut().poll(context).is_pending())).await;
+            assert!(is_pending);
+        }
+        assert_eq!(socket.shared.lock().accepting.len(), 1);
+    }
+
     #[test]
     fn packets_fit_the_family_by_which_the_peer_is_reached() {
         for (address, least, most) in [
