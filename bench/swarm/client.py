@@ -77,7 +77,7 @@ def main():
     handle = client.add_torrent(wanted)
     while client.listen_port() == 0 or (role == "seed" and not handle.status().is_seeding):
         time.sleep(0.02)
-    say(listens=client.listen_port())
+    say(listens=client.listen_port(), info_hash=str(wanted.ti.info_hash()))
 
     account, last, complete = Account(), time.monotonic(), role == "seed"
     while True:

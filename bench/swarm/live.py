@@ -1,6 +1,6 @@
 """Measures a swarm of libtorrent clients, each in a namespace behind an access line of its own.
 
-usage: live.py [--peers N] [--bytes N] [--population tcp|utp|half] [--buffer BYTES] [--seed N] [--out FILE]
+usage: live.py [--peers N] [--bytes N] [--population tcp|utp|half|ours] [--buffer BYTES] [--seed N] [--out FILE]
 
 One seed and N homes that arrive at once (a flash crowd). A home that has the file stays as a
 seed. Every home also asks the hub for an echo twice a second, which passes its uplink's queue.
@@ -9,7 +9,8 @@ line of JSON a run is appended to FILE.
 
 With `half`, a drawn half of the homes opens its connections by uTP and the others by TCP; all
 accept both. A home opens connections to those before it in the list, and so decides the transport
-of both directions.
+of both directions. With `ours`, all speak uTP, and the drawn half is this project's
+crates/utp/examples/peer.rs instead of libtorrent, under --law.
 
 Needs root, iproute2 with tbf, ping and Debian's python3-libtorrent.
 """
@@ -30,6 +31,7 @@ from pathlib import Path
 
 PYTHON = "/usr/bin/python3"  # Debian's Python has the package python3-libtorrent.
 CLIENT = Path(__file__).with_name("client.py")
+PEER = Path(__file__).parents[2] / "target/release/examples/peer"
 PREFIX = f"lws{os.getpid()}"
 ADSL = {"down": "8mbit", "up": "600kbit"}
 SEED_LINE = {"down": "20mbit", "up": "2mbit"}
@@ -88,11 +90,10 @@ class Homes:
 
 
 def transports(population, peers, seed):
-    """The transport by which each home opens connections; of `half`, which homes have which is a
-    lot."""
-    if population != "half":
+    """The transport by which each home opens connections, or `ours`; which homes have which is a lot."""
+    if population not in ("half", "ours"):
         return [population] * peers
-    drawn = [("utp", "tcp")[index % 2] for index in range(peers)]
+    drawn = [("utp", "tcp" if population == "half" else "ours")[index % 2] for index in range(peers)]
     random.Random(seed).shuffle(drawn)
     return drawn
 
@@ -138,13 +139,15 @@ def swarm(args, folder):
                 seeds = index == 0
                 place = source.parent if seeds else folder / str(index)
                 place.mkdir(exist_ok=True)
-                transport = "utp" if seeds else kind  # The seed opens no connections.
-                words = ["seed" if seeds else "leech", transport, homes.address(index), source, place]
-                pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-                clients.append(homes.start(index, [PYTHON, CLIENT, *words], **pipes))
-            for client in clients:
-                if "listens" not in client.stdout.readline():
-                    sys.exit("a client did not start")
+                transport = "utp" if seeds else kind  # the seed opens no connection
+                words = [PYTHON, CLIENT, "seed" if seeds else "leech", transport, homes.address(index), source, place]
+                if kind == "ours":
+                    words = [args.peer, homes.address(index), source, place, info_hash, args.law]
+                clients.append(homes.start(index, words, stdin=subprocess.PIPE, stdout=subprocess.PIPE))
+                if seeds:
+                    info_hash = listens(clients[0])["info_hash"]
+            for client in clients[1:]:
+                listens(client)
             for index in range(1, len(kinds)):
                 command = ["ping", "-i", "0.5", f"{NET}.254"]
                 pings.append(homes.start(index, command, stdout=subprocess.PIPE))
@@ -161,6 +164,14 @@ def swarm(args, folder):
             for process in clients + pings:
                 process.kill()
                 process.wait()
+
+
+def listens(client):
+    """What a client says when it listens."""
+    line = client.stdout.readline()
+    if "listens" not in line:
+        sys.exit("a client did not start")
+    return json.loads(line)
 
 
 def account(client):
@@ -201,6 +212,8 @@ def report(args, kinds, homes, begin, done, heard, accounts):
         }
     shape = {"population": args.population, "peers": args.peers, "bytes": args.bytes, "buffer_bytes": args.buffer}
     shape["seed"] = args.seed
+    if args.population == "ours":
+        shape["law"] = args.law
     return {**shape, "kinds": by_kind, "bytes_by_transport": transport_bytes}
 
 
@@ -208,10 +221,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--peers", type=int, default=12)
     parser.add_argument("--bytes", type=int, default=4 << 20)
-    parser.add_argument("--population", choices=["tcp", "utp", "half"], default="half")
+    parser.add_argument("--population", choices=["tcp", "utp", "half", "ours"], default="half")
     queue = "bytes of each queue; 100 kB are 1.3 s of an ADSL uplink"
     parser.add_argument("--buffer", type=int, default=100_000, help=queue)
-    parser.add_argument("--seed", type=int, default=1, help="seed of the draw for `half`")
+    parser.add_argument("--seed", type=int, default=1, help="of the lot of `half`")
+    parser.add_argument("--peer", type=Path, default=PEER, help="the program of `ours`: cargo build --example peer")
+    parser.add_argument("--law", default="ledbat", help="of `ours`")
     parser.add_argument("--timeout", type=float, default=600.0, help="seconds")
     parser.add_argument("--out", type=Path, help="file to append the result to")
     args = parser.parse_args()

@@ -232,6 +232,18 @@ fn a_source_that_has_changed_is_refused() {
     }
 }
 
+/// One of /proc says that it is empty.
+#[test]
+fn a_source_that_is_longer_than_it_says_is_not_sent_as_complete() {
+    let there = tempfile::tempdir().unwrap();
+    let receiver = Receiver::start(there.path(), &[]);
+    let (code, text) = send(Path::new("/proc/self/status"), &receiver.at().to_string(), &[]);
+    assert_eq!(code, 1, "{text}");
+    assert!(text.contains("has more bytes than the 0 that it said"), "{text}");
+    assert_eq!(receiver.ended().0, 1);
+    assert_eq!(names(there.path()).len(), 0);
+}
+
 #[test]
 fn what_exists_is_not_overwritten() {
     let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -323,6 +335,43 @@ fn only_the_sender_that_is_waited_for_may_send() {
     assert_eq!(receiver.ended().0, 0);
 }
 
+/// They would be heard for 10 s each, sixteen at a time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn strangers_who_say_nothing_do_not_keep_a_sender_waiting() {
+    let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let file = here.path().join("a");
+    std::fs::write(&file, "good").unwrap();
+    let receiver = Receiver::start(there.path(), &[]);
+    let mut mute = Vec::new();
+    for _ in 0..40 {
+        mute.push(connect(receiver.at()).await);
+    }
+    let began = Instant::now();
+    let to = receiver.at().to_string();
+    let (code, text) = tokio::task::spawn_blocking(move || send(&file, &to, &[])).await.unwrap();
+    assert_eq!(code, 0, "{text}");
+    assert!(began.elapsed() < Duration::from_secs(8), "it waited for {:?}", began.elapsed());
+    // Who was still heard is told why nothing is taken.
+    let mut answer = Vec::new();
+    let _ = mute[39].1.read_to_end(&mut answer).await;
+    assert!(String::from_utf8_lossy(&answer).contains("another sender was first"), "{answer:?}");
+    assert_eq!(receiver.ended().0, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn strangers_at_another_address_than_the_awaited_one_are_refused_at_once() {
+    let there = tempfile::tempdir().unwrap();
+    let mut receiver = Receiver::start(there.path(), &["--from", "::1"]);
+    let began = Instant::now();
+    let (_socket, mut stream) = connect(receiver.at()).await;
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer).await;
+    assert!(String::from_utf8_lossy(&answer).contains("not the sender that --from asks for"), "{answer:?}");
+    assert!(began.elapsed() < Duration::from_secs(8), "after {:?}", began.elapsed());
+    receiver.child.kill().unwrap();
+    receiver.child.wait().unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_receiver_that_means_no_good_ends_the_sender_with_an_error() {
     let here = tempfile::tempdir().unwrap();
@@ -357,6 +406,26 @@ async fn a_receiver_that_means_no_good_ends_the_sender_with_an_error() {
         assert_eq!(code, 1, "{text}");
         assert!(text.contains(words) && !text.contains('\u{1b}'), "{text:?}");
     }
+}
+
+#[test]
+fn where_nobody_listens_the_sender_does_not_wait() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a");
+    std::fs::write(&file, "content").unwrap();
+    let free = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let began = Instant::now();
+    let (code, text) = send(&file, &free.to_string(), &[]);
+    assert_eq!(code, 1, "{text}");
+    assert!(text.contains("does `leeway recv` run there?"), "{text}");
+    // 15 s where nobody says anything.
+    assert!(began.elapsed() < Duration::from_secs(10), "after {:?}", began.elapsed());
+    // A name with two addresses, and a receiver at the second one.
+    let receiver = Receiver::start(folder.path(), &["--address", "127.0.0.1", "b"]);
+    let (code, text) = send(&file, &format!("localhost:{}", receiver.port), &[]);
+    assert_eq!(code, 0, "{text}");
+    assert!(began.elapsed() < Duration::from_secs(12), "after {:?}", began.elapsed());
+    assert_eq!(receiver.ended().0, 0);
 }
 
 #[test]

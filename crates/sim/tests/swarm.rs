@@ -53,6 +53,32 @@ fn a_swarm_of_ten_completes_and_every_byte_that_leaves_arrives() {
     }
 }
 
+/// Kumar and Ross, Peer-assisted file distribution: the minimum distribution time (HotWeb 2006). The last of n homes
+/// has a file of F bytes after F/u_s, F/d and n F/(u_s + n u) at the earliest. Headers alone take 5 %.
+#[test]
+fn no_swarm_is_faster_than_the_bound_by_hand_and_none_much_slower() {
+    // The seed's and the homes' uplinks and the homes' downlinks in Mbit/s, and how much more it may take.
+    for (homes, seed_up, up, down, most) in [
+        (1, 2.0, 0.6, 8.0, 1.1),
+        (1, 8.0, 0.6, 2.0, 1.1),
+        (2, 1.0, 1.0, 8.0, 1.3),
+        (10, 2.0, 0.6, 8.0, 1.6),
+        (5, 0.5, 5.0, 8.0, 1.6),
+    ] {
+        let text = street(homes, "cubic", "fq_codel", "")
+            .replacen("rate = \"600 kbit/s\"", &format!("rate = \"{up} Mbit/s\""), 1)
+            .replacen("rate = \"8 Mbit/s\"", &format!("rate = \"{down} Mbit/s\""), 1)
+            .replacen("rate = \"2 Mbit/s\"", &format!("rate = \"{seed_up} Mbit/s\""), 1);
+        let file = FILE as f64 * 8e-6;
+        let all = f64::from(homes) * file / (seed_up + f64::from(homes) * up);
+        let bound = (file / seed_up).max(file / down).max(all);
+        let run = run(&text, 1);
+        assert_eq!(group(&run, "leech").completed, u64::from(homes));
+        let last = group(&run, "leech").completion.unwrap().max_s;
+        assert!((1.0..most).contains(&(last / bound)), "{homes} homes: {last} s, bound {bound} s");
+    }
+}
+
 /// Homes leave when they have the file: who gives nothing gets less while they are there, and ends later.
 #[test]
 fn who_gives_nothing_waits_longer() {

@@ -94,7 +94,7 @@ typedef struct {
 
 typedef uint64 utp_callback_t(utp_callback_arguments *);
 
-/* Packets of fewer than 23, 373, 723, 1,400 bytes, and longer ones. */
+/* Packets of up to 23, 373, 723, 1,400 bytes, and longer ones. */
 typedef struct {
 	uint32 _nraw_recv[5];
 	uint32 _nraw_send[5];

@@ -8,9 +8,12 @@ pub(crate) const ON_ACCEPT: usize = 1;
 pub(crate) const ON_CONNECT: usize = 2;
 pub(crate) const ON_ERROR: usize = 3;
 pub(crate) const ON_READ: usize = 4;
+pub(crate) const ON_OVERHEAD_STATISTICS: usize = 5;
 pub(crate) const ON_STATE_CHANGE: usize = 6;
 pub(crate) const GET_READ_BUFFER_SIZE: usize = 7;
+pub(crate) const ON_DELAY_SAMPLE: usize = 8;
 pub(crate) const GET_UDP_MTU: usize = 9;
+pub(crate) const GET_UDP_OVERHEAD: usize = 10;
 pub(crate) const GET_MICROSECONDS: usize = 12;
 pub(crate) const GET_RANDOM: usize = 13;
 pub(crate) const SENDTO: usize = 15;
@@ -29,6 +32,13 @@ pub(crate) const STATE_DESTROYING: c_int = 4;
 pub(crate) const ECONNREFUSED: c_int = 0;
 pub(crate) const ECONNRESET: c_int = 1;
 pub(crate) const ETIMEDOUT: c_int = 2;
+
+/// Types of UTP_ON_OVERHEAD_STATISTICS, as in libutp's `utp_internal.h`.
+pub(crate) const CONNECT_OVERHEAD: u32 = 1;
+pub(crate) const CLOSE_OVERHEAD: u32 = 2;
+pub(crate) const ACK_OVERHEAD: u32 = 3;
+pub(crate) const HEADER_OVERHEAD: u32 = 4;
+pub(crate) const RETRANSMIT_OVERHEAD: u32 = 5;
 
 /// The first union of the arguments of a callback.
 #[repr(C)]

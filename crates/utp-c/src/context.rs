@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{c_int, c_void};
 use std::net::SocketAddr;
 use std::time::Instant;
-use utp::{Config, Connection, Endpoint, Handle, Header, Kind, Packet, UtpError};
+use utp::{Config, Connection, Endpoint, HEADER_BYTES, Handle, Kind, Packet, UtpError};
 
 /// Most connections of a context. A program that wants fewer must limit itself.
 const CONNECTIONS_MAX: usize = 1 << 20;
@@ -64,6 +64,8 @@ pub struct Socket {
     is_finished: Cell<bool>,
     /// For a closed socket: since when only the end of the peer's stream is missing.
     closing_since_us: Cell<Option<u64>>,
+    /// The highest number that was sent, where the program counts what is sent again.
+    highest: Cell<Option<u16>>,
     stats: UnsafeCell<SocketStats>,
 }
 
@@ -216,7 +218,11 @@ impl Context {
     pub(crate) fn process(&self, from: SocketAddr, bytes: &[u8]) -> bool {
         let Ok(packet) = Packet::parse(bytes) else { return false };
         self.count(bytes.len(), |stats| &mut stats.received);
-        if packet.header.kind == Kind::Syn && !self.is_known(from, packet.header) {
+        let handle = self.endpoint.borrow().addressed(from, &packet.header);
+        if packet.header.kind == Kind::Syn && handle.is_none() {
+            if self.callbacks[ON_ACCEPT].get().is_none() {
+                return true; // as in libutp, nobody answers
+            }
             let raw = raw_address(from);
             let refuses =
                 self.call(ON_FIREWALL, std::ptr::null_mut(), |arguments| arguments.set_address(&raw));
@@ -224,15 +230,66 @@ impl Context {
                 return true;
             }
         }
+        let in_flight = |connection: &Connection| connection.steering().in_flight_bytes;
+        let before = handle.and_then(|handle| self.look(handle, in_flight)).unwrap_or(0);
         let now_us = self.now_us();
         self.endpoint.borrow_mut().receive(from, bytes, &mut || self.random(), now_us);
+        // Nothing is destroyed while the program is told.
+        let was_running = self.is_running.replace(true);
+        if let Some(pointer) = handle.and_then(|handle| self.pointer(handle)) {
+            let kind = if packet.header.kind == Kind::Reset { CLOSE_OVERHEAD } else { HEADER_OVERHEAD };
+            self.tell_overhead(pointer, from, false, bytes.len() - packet.payload.len(), kind);
+            let left = handle.and_then(|handle| self.look(handle, Connection::steering));
+            if let Some(steering) = left.filter(|steering| steering.in_flight_bytes < before) {
+                let number = (steering.queuing_delay_us / 1000) as c_int;
+                self.call(ON_DELAY_SAMPLE, pointer, |arguments| arguments.first = First { number });
+            }
+        }
+        self.is_running.set(was_running);
         self.run();
         true
     }
 
-    /// Whether the connection that this SYN asks for exists already.
-    fn is_known(&self, from: SocketAddr, syn: Header) -> bool {
-        self.endpoint.borrow().sent(from, &Header { kind: Kind::State, ..syn }).is_some()
+    fn pointer(&self, handle: Handle) -> Option<*mut Socket> {
+        self.sockets.borrow().get(&handle).copied()
+    }
+
+    /// Tells the program of bytes that are not of its streams, UDP and IP included.
+    fn tell_overhead(&self, socket: *mut Socket, peer: SocketAddr, sends: bool, bytes: usize, kind: u32) {
+        if self.callbacks[ON_OVERHEAD_STATISTICS].get().is_none() {
+            return;
+        }
+        let raw = raw_address(peer);
+        let told = self.call(GET_UDP_OVERHEAD, socket, |arguments| arguments.set_address(&raw));
+        let overhead = told.map_or(OVERHEAD_BYTES[usize::from(peer.is_ipv6())], |bytes| bytes as usize);
+        self.call(ON_OVERHEAD_STATISTICS, socket, |arguments| {
+            (arguments.len, arguments.address_len) = (bytes + overhead, kind);
+            arguments.first = First { number: sends.into() };
+        });
+    }
+
+    /// Tells the program what of a packet is overhead: of one with new bytes its header, of others all.
+    fn tell_sent(&self, to: SocketAddr, bytes: &[u8]) {
+        let Ok(packet) = Packet::parse(bytes) else { return };
+        let handle = self.endpoint.borrow().sent(to, &packet.header);
+        let Some(pointer) = handle.and_then(|handle| self.pointer(handle)) else { return };
+        let (bytes, kind) = match packet.header.kind {
+            Kind::Syn => (bytes.len(), CONNECT_OVERHEAD),
+            Kind::State => (bytes.len(), ACK_OVERHEAD),
+            Kind::Reset => return,
+            Kind::Data | Kind::Fin => {
+                let seq = packet.header.seq;
+                // SAFETY: sockets in the map live; see `changed`.
+                let highest = unsafe { &(*pointer).highest };
+                if highest.get().is_some_and(|highest| seq.wrapping_sub(highest) as i16 <= 0) {
+                    (bytes.len(), RETRANSMIT_OVERHEAD)
+                } else {
+                    highest.set(Some(seq));
+                    (bytes.len() - packet.payload.len(), HEADER_OVERHEAD)
+                }
+            }
+        };
+        self.tell_overhead(pointer, to, true, bytes, kind);
     }
 
     /// Processes an ICMP message about a sent packet. With an MTU of the next hop, the packet was
@@ -310,6 +367,9 @@ impl Context {
             let raw = raw_address(batch.to);
             for packet in packets.chunks(batch.segment_bytes) {
                 self.count(packet.len(), |stats| &mut stats.sent);
+                if self.callbacks[ON_OVERHEAD_STATISTICS].get().is_some() {
+                    self.tell_sent(batch.to, packet);
+                }
                 self.call(SENDTO, std::ptr::null_mut(), |arguments| {
                     (arguments.buf, arguments.len) = (packet.as_ptr(), packet.len());
                     arguments.flags = if batch.whole { DONTFRAG } else { 0 };
@@ -327,13 +387,17 @@ impl Context {
         self.sockets.borrow_mut().insert(handle, socket);
         let raw = raw_address(peer);
         self.call(ON_ACCEPT, socket, |arguments| arguments.set_address(&raw));
+        // The SYN and its answer, and the packet that has proven the address.
+        for (sends, kind) in [(false, HEADER_OVERHEAD), (true, ACK_OVERHEAD), (false, HEADER_OVERHEAD)] {
+            self.tell_overhead(socket, peer, sends, HEADER_BYTES, kind);
+        }
     }
 
     /// Reports the new state of a connection to the program.
     fn changed(&self, handle: Handle) {
-        let Some(pointer) = self.sockets.borrow().get(&handle).copied() else { return };
-        // SAFETY: the sockets in the map are boxes that live until `destroy_closed`, which does
-        // not run during this function.
+        let Some(pointer) = self.pointer(handle) else { return };
+        // SAFETY: sockets in the map are boxes that live until `destroy_closed`, which does not run
+        // while this does.
         let socket = unsafe { &*pointer };
         if socket.has_failed.get() {
             return;
@@ -462,6 +526,8 @@ impl Context {
             // SAFETY: closed sockets live until they are removed from the set below.
             self.is_done(unsafe { &*pointer }, now_us)
         };
+        // What the program does when it is told is served below.
+        self.is_running.set(true);
         let done: Vec<*mut Socket> = self.closing.borrow().iter().copied().filter(done).collect();
         for pointer in done {
             // SAFETY: as above.
@@ -476,6 +542,7 @@ impl Context {
             // SAFETY: the pointer came from a box, and no map or set contains it any more.
             drop(unsafe { Box::from_raw(pointer) });
         }
+        self.is_running.set(false);
         self.run();
     }
 
@@ -495,9 +562,8 @@ impl Context {
     }
 
     fn count(&self, bytes: usize, which: impl FnOnce(&mut ContextStats) -> &mut [u32; 5]) {
-        let class = [23, 373, 723, 1400].iter().filter(|&&limit| bytes >= limit).count();
-        // SAFETY: the program reads the statistics only between calls, and nothing else here is
-        // borrowed.
+        let class = [23, 373, 723, 1400].iter().filter(|&&limit| bytes > limit).count();
+        // SAFETY: the program reads it between calls only, and nothing else of this is borrowed.
         let counts = which(unsafe { &mut *self.stats.get() });
         counts[class] = counts[class].wrapping_add(1);
     }
@@ -573,6 +639,7 @@ impl Socket {
             is_deaf: Cell::new(false),
             is_finished: Cell::new(false),
             closing_since_us: Cell::new(None),
+            highest: Cell::new(None),
             stats: UnsafeCell::default(),
         }
     }

@@ -19,13 +19,16 @@
 
 #include "utp.h"
 
-static int fd, has_ended, is_closed, errors, half, has_shut;
+static int fd, has_ended, is_closed, errors, half, has_shut, destroyed;
 static utp_socket *peer;
 static char *out;
 static size_t out_bytes, written;
 static FILE *in;
 static unsigned long received, expected;
 static size_t unread_bytes;
+/* Bytes by direction and by type (libutp's bandwidth_type_t), and samples of the delay. */
+static unsigned long overhead[2][6], samples;
+enum { CONNECT = 1, ACK = 3, HEADER = 4 };
 
 static void die(const char *what)
 {
@@ -81,6 +84,9 @@ static uint64 on_state(utp_callback_arguments *a)
 		if (utp_get_userdata(a->socket) != &fd)
 			die("another socket");
 		has_ended = 1;
+		if (destroyed++)
+			die("destroyed twice");
+		utp_check_timeouts(a->context); /* which calls this: it has nothing more to do */
 	}
 	return 0;
 }
@@ -113,6 +119,29 @@ static uint64 send_to(utp_callback_arguments *a)
 {
 	sendto(fd, a->buf, a->len, 0, a->address, a->address_len);
 	return 0;
+}
+
+static uint64 on_overhead(utp_callback_arguments *a)
+{
+	if (!a->socket || a->send < 0 || a->send > 1 || a->type < 1 || a->type > 5 || a->len < 48)
+		die("UTP_ON_OVERHEAD_STATISTICS");
+	overhead[a->send][a->type] += a->len;
+	return 0;
+}
+
+static uint64 on_sample(utp_callback_arguments *a)
+{
+	if (!a->socket || a->sample_ms < 0 || a->sample_ms > 100000)
+		die("UTP_ON_DELAY_SAMPLE");
+	samples++;
+	return 0;
+}
+
+/* What a transfer both ways comes to, with either library. */
+static int is_counted(int connects)
+{
+	return samples > 0 && overhead[0][HEADER] > 0 && overhead[1][HEADER] > 0 && overhead[1][ACK] > 0 &&
+	       (overhead[1][CONNECT] > 0) == connects;
 }
 
 static void loop(utp_context *context)
@@ -178,6 +207,8 @@ int main(int argc, char **argv)
 	utp_set_callback(context, UTP_ON_ERROR, on_error);
 	utp_set_callback(context, UTP_ON_READ, on_read);
 	utp_set_callback(context, UTP_GET_READ_BUFFER_SIZE, read_buffer_size);
+	utp_set_callback(context, UTP_ON_OVERHEAD_STATISTICS, on_overhead);
+	utp_set_callback(context, UTP_ON_DELAY_SAMPLE, on_sample);
 	if (there.sin_port != 0) {
 		peer = utp_create_socket(context);
 		utp_set_userdata(peer, &fd);
@@ -189,5 +220,7 @@ int main(int argc, char **argv)
 		loop(context);
 	fclose(in);
 	utp_destroy(context);
+	if (!is_counted(there.sin_port != 0))
+		fprintf(stderr, "what is counted is missing\n"), errors++;
 	return errors || written != out_bytes || received != expected;
 }

@@ -151,6 +151,8 @@ pub struct Connection {
     /// Since when data or a zero window waits without progress.
     waiting_since_us: Option<u64>,
     reset_due: bool,
+    /// Nobody reads or writes any more.
+    is_abandoned: bool,
     sent_bytes: u64,
     resent_bytes: u64,
     sent_packets: u64,
@@ -224,6 +226,7 @@ impl Connection {
             spoke_us: now_us,
             waiting_since_us: None,
             reset_due: false,
+            is_abandoned: false,
             sent_bytes: 0,
             resent_bytes: 0,
             sent_packets: 0,
@@ -350,17 +353,50 @@ impl Connection {
         self.announce();
     }
 
-    /// An ICMP message says that the packet with this header cannot be delivered. It ends only a
-    /// connection that nobody has answered yet, because a stranger can forge such a message (RFC
-    /// 5927).
+    /// Bytes that have arrived and were not read.
+    #[cfg(test)]
+    pub(crate) fn kept_bytes(&self) -> usize {
+        self.incoming.as_ref().map_or(0, Reassembly::kept_bytes)
+    }
+
+    /// Another size of the buffer of what arrives.
+    pub(crate) fn set_receive_bytes(&mut self, receive_bytes: usize) {
+        self.set_buffers(self.config.send_bytes, receive_bytes);
+    }
+
+    /// Whether it is asked for, and nothing was written that its peer could get.
+    pub(crate) fn is_needless(&self) -> bool {
+        self.state == State::Connecting && self.outgoing.kept_bytes() == 0
+    }
+
+    /// Nobody reads any more: what arrives is thrown away while what was written is on its way. After that
+    /// the connection is reset when more arrives, or when the peer has not ended its stream in time.
+    pub(crate) fn abandon(&mut self) {
+        self.is_abandoned = true;
+        if let Some(incoming) = &mut self.incoming {
+            incoming.discard();
+        }
+    }
+
+    /// The network says that the packet with this header cannot be delivered. Whoever can forge that
+    /// could end any connection (RFC 5927), so it only ends one that nobody has answered yet.
     pub fn unreachable(&mut self, header: &Header) {
         if self.state == State::Connecting && header.kind == Kind::Syn {
             self.end(Some(UtpError::Reset));
         }
     }
 
-    /// An ICMP message says that the packet with this header was too long: a hop takes
-    /// `packet_bytes` bytes of UDP payload. The message only ends the search for longer packets.
+    /// The peer's host says that nobody listens there. It only ends a connection that nobody has answered yet, as
+    /// above.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn refused(&mut self) {
+        if self.state == State::Connecting {
+            self.end(Some(UtpError::Reset));
+        }
+    }
+
+    /// The network says that the packet with this header was too long: a hop takes `packet_bytes` bytes
+    /// of UDP payload. It only ends the search for longer packets above that.
     pub fn too_long(&mut self, header: &Header, packet_bytes: usize, now_us: u64) {
         if self.is_open() && self.outgoing.acknowledges(header.seq).is_some() {
             self.mtu.limited(packet_bytes.saturating_sub(HEADER_BYTES), now_us);
@@ -422,7 +458,8 @@ impl Connection {
 
     /// Notes since when data waits for the peer.
     fn note_waiting(&mut self, now_us: u64) {
-        if self.outgoing.is_acknowledged() && self.outgoing.pending_bytes() == 0 {
+        let is_idle = self.outgoing.is_acknowledged() && self.outgoing.pending_bytes() == 0;
+        if is_idle && (!self.is_abandoned || self.linger_until_us.is_some()) {
             self.waiting_since_us = None;
         } else {
             self.waiting_since_us.get_or_insert(now_us);

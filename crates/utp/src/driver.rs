@@ -18,13 +18,13 @@
 mod stream;
 
 use crate::config::Config;
-use crate::endpoint::{Endpoint, Handle};
+use crate::endpoint::{Address, Endpoint, Handle};
 use crate::error::UtpError;
 use quinn_udp::{RecvMeta, UdpSocketState};
 use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::io::{self, IoSliceMut};
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
@@ -70,7 +70,7 @@ struct Shared {
 
 #[derive(Debug)]
 struct State {
-    endpoint: Endpoint<SocketAddr>,
+    endpoint: Endpoint<Route>,
     waiting: BTreeMap<Handle, Wakers>,
     accepting: Vec<Waker>,
     /// Tasks that wait until all packets that may leave have left.
@@ -78,7 +78,49 @@ struct State {
     random: Random,
 }
 
-/// Tasks that wait for this connection.
+/// A peer, and the address of this machine that it speaks to. A machine with several addresses answers from that one:
+/// the peer does not know the others. Peers are told apart by their own address alone.
+#[derive(Debug, Clone, Copy)]
+struct Route {
+    peer: SocketAddr,
+    here: Option<IpAddr>,
+}
+
+impl Route {
+    fn to(peer: SocketAddr) -> Route {
+        Route { peer, here: None }
+    }
+}
+
+impl PartialEq for Route {
+    fn eq(&self, other: &Route) -> bool {
+        self.peer == other.peer
+    }
+}
+
+impl Eq for Route {}
+
+impl PartialOrd for Route {
+    fn partial_cmp(&self, other: &Route) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Route {
+    fn cmp(&self, other: &Route) -> std::cmp::Ordering {
+        self.peer.cmp(&other.peer)
+    }
+}
+
+impl Address for Route {
+    const FIRST: Self = Route { peer: SocketAddr::FIRST, here: None };
+
+    fn is_same_host(&self, other: &Self) -> bool {
+        self.peer.is_same_host(&other.peer)
+    }
+}
+
+/// Who waits for a connection.
 #[derive(Debug, Default)]
 struct Wakers {
     reader: Option<Waker>,
@@ -114,7 +156,8 @@ impl Socket {
         Socket::from_std(UdpSocket::bind(address)?)
     }
 
-    /// Uses a UDP socket that is already bound.
+    /// On a socket that is bound already. With one that is connected, too, the system tells when nobody
+    /// listens at the peer's port, and [`Socket::connect`] does not wait.
     ///
     /// # Errors
     /// Those of the system.
@@ -160,7 +203,7 @@ impl Socket {
         let handle = {
             let mut guard = self.shared.lock();
             let State { endpoint, random, .. } = &mut *guard;
-            endpoint.connect(peer, config, &mut || random.draw(), self.shared.now_us())
+            endpoint.connect(Route::to(peer), config, &mut || random.draw(), self.shared.now_us())
         };
         let too_many = || io::Error::other(format!("the socket has {CONNECTIONS_MAX} connections already"));
         let stream = Stream::new(Arc::clone(&self.shared), handle.ok_or_else(too_many)?);
@@ -178,9 +221,10 @@ impl Socket {
         self.shared.lock().endpoint.listen(Some(config));
     }
 
-    /// Refuses incoming connections from now on.
+    /// Refuses connections from now on, those too that wait for [`Socket::accept`].
     pub fn stop_listening(&self) {
         self.shared.lock().endpoint.listen(None);
+        self.shared.kick.notify_one();
     }
 
     /// Waits for the next incoming connection.
@@ -190,12 +234,18 @@ impl Socket {
             match state.endpoint.accept() {
                 Some(handle) => Poll::Ready(handle),
                 None => {
-                    state.accepting.push(context.waker().clone());
+                    // A `select!` polls again and again.
+                    if !state.accepting.iter().any(|known| known.will_wake(context.waker())) {
+                        state.accepting.push(context.waker().clone());
+                    }
                     Poll::Pending
                 }
             }
         });
-        Stream::new(Arc::clone(&self.shared), handle.await)
+        let stream = Stream::new(Arc::clone(&self.shared), handle.await);
+        // The peer is told of the room that it has from now on.
+        self.shared.kick.notify_one();
+        stream
     }
 
     /// Waits until all packets that may leave now have left. A program that ends at once would
@@ -221,12 +271,15 @@ impl Drop for Socket {
     }
 }
 
-/// Adapts the packet sizes to a peer on IPv6: the largest is 20 bytes less than on IPv4, and every
-/// path carries the usual size (RFC 8200, 5: an MTU of 1,280 bytes).
+/// Packets as large as IPv6 over the same wire allows, and as large as it promises (RFC 8200, 5: an MTU of
+/// 1,280 bytes), where the peer is reached by it. A socket of both families has the least of each.
 fn fitting(mut config: Config, address: SocketAddr) -> Config {
-    if address.is_ipv6() {
+    let ip = address.ip().to_canonical();
+    if ip.is_ipv6() {
         config.packet_bytes_max = config.packet_bytes_max.saturating_sub(IPV6_MORE_BYTES);
-        config.packet_bytes_min = config.packet_bytes;
+        if !ip.is_unspecified() {
+            config.packet_bytes_min = config.packet_bytes;
+        }
     }
     config
 }
@@ -281,11 +334,11 @@ impl Shared {
         while unsent.from < buffer.len() {
             let contents = &buffer[unsent.from..buffer.len().min(unsent.from + run)];
             let transmit = quinn_udp::Transmit {
-                destination: unsent.to,
+                destination: unsent.to.peer,
                 ecn: None,
                 contents,
                 segment_size: (contents.len() > unsent.segment_bytes).then_some(unsent.segment_bytes),
-                src_ip: None,
+                src_ip: unsent.to.here,
             };
             let send = || self.quinn.try_send((&self.udp).into(), &transmit);
             let result = match unsent.whole {
@@ -299,28 +352,50 @@ impl Shared {
             };
             match result {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(unsent),
-                // Too large for the interface, or no route: treated as lost on the way.
-                Err(_) | Ok(()) => unsent.from += contents.len(),
+                // Too large for an interface, or no route: as if it were lost on its way.
+                Err(error) => {
+                    self.note_refusal(&error);
+                    unsent.from += contents.len();
+                }
+                Ok(()) => unsent.from += contents.len(),
             }
         }
         Ok(())
     }
 
-    /// Receives what has arrived. Returns whether there may be more.
+    /// An ICMP error of a connected socket's peer; whichever call comes next returns it.
+    fn note_refusal(&self, error: &io::Error) {
+        if error.kind() == io::ErrorKind::ConnectionRefused {
+            let mut state = self.lock();
+            state.endpoint.refused();
+            state.wake_changed();
+        }
+    }
+
+    /// Takes what has arrived; whether there may be more.
     fn receive(&self, slots: &mut [Vec<u8>]) -> bool {
         for _ in 0..TURNS {
             let mut metas = [RecvMeta::default(); RECEIVE_SLOTS];
             let mut buffers: Vec<IoSliceMut<'_>> =
                 slots.iter_mut().map(|slot| IoSliceMut::new(slot)).collect();
             let receive = || self.quinn.recv((&self.udp).into(), &mut buffers, &mut metas);
-            let Ok(count) = self.udp.try_io(Interest::READABLE, receive) else { return false };
+            let count = match self.udp.try_io(Interest::READABLE, receive) {
+                Ok(count) => count,
+                Err(error) => {
+                    self.note_refusal(&error);
+                    return false;
+                }
+            };
             let mut guard = self.lock();
             let state = &mut *guard;
             let now_us = self.now_us();
             for (meta, slot) in metas.iter().zip(slots.iter()).take(count) {
+                // Nobody answers from the address of a group.
+                let here = meta.dst_ip.filter(|ip| !ip.is_multicast() && !ip.is_unspecified());
+                let from = Route { peer: meta.addr, here };
                 for datagram in slot[..meta.len].chunks(meta.stride.max(1)) {
                     let State { endpoint, random, .. } = state;
-                    endpoint.receive(meta.addr, datagram, &mut || random.draw(), now_us);
+                    endpoint.receive(from, datagram, &mut || random.draw(), now_us);
                 }
             }
             state.wake_changed();
@@ -332,7 +407,7 @@ impl Shared {
 /// The rest of a batch for which the kernel had no room.
 #[derive(Debug)]
 struct Pending {
-    to: SocketAddr,
+    to: Route,
     segment_bytes: usize,
     whole: bool,
     /// Bytes of the buffer that have left.
@@ -430,5 +505,35 @@ impl From<UtpError> for io::Error {
             UtpError::Finished => io::ErrorKind::BrokenPipe,
         };
         io::Error::new(kind, error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn who_waits_for_a_connection_is_remembered_once() {
+        let socket = Socket::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let mut accept = Box::pin(socket.accept());
+        for _ in 0..10 {
+            let is_pending = poll_fn(|context| Poll::Ready(accept.as_mut().poll(context).is_pending())).await;
+            assert!(is_pending);
+        }
+        assert_eq!(socket.shared.lock().accepting.len(), 1);
+    }
+
+    #[test]
+    fn packets_fit_the_family_by_which_the_peer_is_reached() {
+        for (address, least, most) in [
+            ("192.0.2.7:1", 548, 1472),
+            ("[::ffff:192.0.2.7]:1", 548, 1472),
+            ("[2001:db8::7]:1", 1232, 1452),
+            // Peers of either family connect to it.
+            ("[::]:1", 548, 1452),
+        ] {
+            let config = fitting(Config::default(), address.parse().unwrap());
+            assert_eq!((config.packet_bytes_min, config.packet_bytes_max), (least, most), "{address}");
+        }
     }
 }

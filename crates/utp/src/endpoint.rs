@@ -13,7 +13,12 @@ use std::ops::Bound;
 
 /// Most incoming connections whose peer address is not proven. One more replaces the oldest.
 const HALF_OPEN_MAX: usize = 1024;
-/// Most RESETs that wait to be sent.
+/// Proven connections that wait for [`Endpoint::accept`], at most. No more are answered meanwhile, and
+/// their peers ask again, as with listen(2) of Linux.
+const BACKLOG_MAX: usize = 512;
+/// Bytes that each of them keeps at most.
+const BACKLOG_BYTES: usize = 65_536;
+/// RESETs that wait to be sent, at most.
 const RESETS_MAX: usize = 64;
 /// Most packets of one size that leave together, and their bytes (UDP GSO allows 64 segments and
 /// one datagram's length).
@@ -70,7 +75,9 @@ struct Entry<A> {
     is_released: bool,
     /// An incoming connection that [`Endpoint::accept`] has not returned yet.
     is_half_open: bool,
-    /// Time of the entry in `timers`; not later than the connection's deadline.
+    /// Bytes that it may keep once it is handed out.
+    receive_bytes: usize,
+    /// When its timer is due; not later than its deadline.
     timer_us: u64,
 }
 
@@ -114,9 +121,25 @@ impl<A: Address> Endpoint<A> {
         }
     }
 
-    /// Accepts incoming connections with these settings from now on; `None` refuses them.
+    /// Takes connections that others ask for from now on, or refuses them: those too that wait for
+    /// [`Endpoint::accept`].
     pub fn listen(&mut self, config: Option<Config>) {
         self.listens = config;
+        if self.listens.is_some() {
+            return;
+        }
+        for handle in std::mem::take(&mut self.half_open) {
+            if self.entry(handle).is_some_and(|entry| entry.is_half_open) {
+                self.remove(handle);
+            }
+        }
+        for handle in std::mem::take(&mut self.accepted) {
+            if let Some(entry) = self.entry(handle) {
+                entry.is_released = true;
+                entry.connection.reset();
+                self.touch(handle);
+            }
+        }
     }
 
     /// Starts to connect to `peer`. Returns `None` if there are too many connections.
@@ -162,6 +185,7 @@ impl<A: Address> Endpoint<A> {
             is_changed: false,
             is_released: false,
             is_half_open: false,
+            receive_bytes: 0,
             timer_us: u64::MAX,
         });
         self.touch(handle);
@@ -193,23 +217,30 @@ impl<A: Address> Endpoint<A> {
         self.entry(handle).map(|entry| &mut entry.connection)
     }
 
-    /// Releases the handle. What was written is still sent, and the stream is ended. A connection
-    /// with unread bytes is reset.
+    /// Nobody holds the handle any more. What was written is still sent and the stream ended; a
+    /// connection with unread bytes is reset, and so is one whose peer goes on afterwards. One that is
+    /// asked for and has nothing to send is given up.
     pub fn release(&mut self, handle: Handle) {
         let Some(entry) = self.entry(handle) else { return };
         entry.is_released = true;
         let is_unread = entry.connection.is_readable() && !entry.connection.is_at_end();
-        if is_unread {
+        if is_unread || entry.connection.is_needless() {
             entry.connection.reset();
         } else {
             entry.connection.finish();
+            entry.connection.abandon();
         }
         self.touch(handle);
     }
 
     /// The next incoming connection whose peer address is proven.
     pub fn accept(&mut self) -> Option<Handle> {
-        self.accepted.pop_front()
+        let handle = self.accepted.pop_front()?;
+        if let Some(entry) = self.entry(handle) {
+            entry.connection.set_receive_bytes(entry.receive_bytes);
+            self.touch(handle);
+        }
+        Some(handle)
     }
 
     /// Whether [`Endpoint::accept`] would return a connection.
@@ -237,19 +268,25 @@ impl<A: Address> Endpoint<A> {
     /// connection is answered by a RESET of 20 bytes, which is not longer than the packet.
     pub fn receive(&mut self, from: A, bytes: &[u8], random: &mut dyn FnMut() -> u16, now_us: u64) {
         let Ok(packet) = Packet::parse(bytes) else { return };
-        let id = packet.header.connection_id;
-        let handle = match packet.header.kind {
-            Kind::Syn => match self.by_name.get(&(id.wrapping_add(1), from)) {
-                Some(&handle) => Some(handle),
-                None => return self.receive_syn(from, &packet, random, now_us),
-            },
+        let handle = self.addressed(from, &packet.header).or_else(|| match packet.header.kind {
+            Kind::Syn | Kind::Reset => None,
+            _ => self.moved(from, &packet),
+        });
+        match (handle, packet.header.kind) {
+            (Some(handle), _) => self.deliver(handle, &packet, now_us),
+            (None, Kind::Syn) => self.receive_syn(from, &packet, random, now_us),
+            (None, Kind::Reset) => {}
+            (None, _) => self.refuse(from, &packet.header, now_us),
+        }
+    }
+
+    /// The connection that a packet with this header from `from` is for.
+    pub fn addressed(&self, from: A, header: &Header) -> Option<Handle> {
+        let id = header.connection_id;
+        match header.kind {
+            Kind::Syn => self.by_name.get(&(id.wrapping_add(1), from)).copied(),
             Kind::Reset => self.of_reset(from, id),
-            _ => self.by_name.get(&(id, from)).copied().or_else(|| self.moved(from, &packet)),
-        };
-        match handle {
-            Some(handle) => self.deliver(handle, &packet, now_us),
-            None if packet.header.kind != Kind::Reset => self.refuse(from, &packet.header, now_us),
-            None => {}
+            _ => self.by_name.get(&(id, from)).copied(),
         }
     }
 
@@ -265,7 +302,18 @@ impl<A: Address> Endpoint<A> {
         [id.wrapping_add(1), id.wrapping_sub(1)].into_iter().filter_map(of).find(sends_with)
     }
 
-    /// Marks the connection as changed and possibly ready to send.
+    /// The host of the only peer says that nobody listens there.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn refused(&mut self) {
+        for handle in self.by_name.values().copied().collect::<Vec<_>>() {
+            if let Some(entry) = self.entry(handle) {
+                entry.connection.refused();
+                self.note_changed(handle);
+            }
+        }
+    }
+
+    /// [`Endpoint::changed`] names it again, and it may have something to send.
     pub fn note_changed(&mut self, handle: Handle) {
         let Some(entry) = self.entry(handle) else { return };
         if !std::mem::replace(&mut entry.is_changed, true) {
@@ -305,7 +353,13 @@ impl<A: Address> Endpoint<A> {
 
     fn receive_syn(&mut self, from: A, packet: &Packet<'_>, random: &mut dyn FnMut() -> u16, now_us: u64) {
         let Some(config) = &self.listens else { return self.refuse(from, &packet.header, now_us) };
-        let connection = Connection::accept(config.clone(), &packet.header, random(), now_us);
+        if self.accepted.len() >= BACKLOG_MAX {
+            return;
+        }
+        let mut config = config.clone();
+        let receive_bytes = config.receive_bytes;
+        config.receive_bytes = receive_bytes.min(BACKLOG_BYTES);
+        let connection = Connection::accept(config, &packet.header, random(), now_us);
         self.half_open.retain(|handle| {
             let entry = self.entries[handle.index as usize].as_ref();
             entry.is_some_and(|entry| entry.generation == handle.generation && entry.is_half_open)
@@ -321,6 +375,7 @@ impl<A: Address> Endpoint<A> {
         let handle = self.insert(from, connection);
         if let Some(entry) = self.entry(handle) {
             entry.is_half_open = true;
+            entry.receive_bytes = receive_bytes;
         }
         self.half_open.push_back(handle);
     }
@@ -342,7 +397,11 @@ impl<A: Address> Endpoint<A> {
     }
 
     fn deliver(&mut self, handle: Handle, packet: &Packet<'_>, now_us: u64) {
+        let is_full = self.accepted.len() >= BACKLOG_MAX;
         let Some(entry) = self.entry(handle) else { return };
+        if entry.is_half_open && is_full {
+            return; // as if it were lost
+        }
         entry.connection.receive(now_us, packet);
         let opens = entry.is_half_open && entry.connection.is_open();
         if opens {
@@ -465,6 +524,134 @@ impl<A: Address> Endpoint<A> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Packets of somebody who opens connections by hand: `[connection_id, seq, ack]`.
+    fn packet(kind: Kind, [connection_id, seq, ack]: [u16; 3], payload: &[u8]) -> Vec<u8> {
+        let header = Header {
+            kind,
+            connection_id,
+            timestamp_us: 0,
+            timestamp_difference_us: 0,
+            window_bytes: 1 << 20,
+            seq,
+            ack,
+        };
+        let mut bytes = Vec::new();
+        header.write(None, &mut bytes);
+        bytes.extend_from_slice(payload);
+        bytes
+    }
+
+    const STRANGER: &str = "[::1]:2";
+    /// The number of an accepting side's first packet, where all lots are 9.
+    const FIRST: u16 = 9;
+
+    /// Everything that leaves.
+    fn sent(endpoint: &mut Endpoint<SocketAddr>, now_us: u64) -> Vec<Header> {
+        let (mut out, mut headers) = (Vec::new(), Vec::new());
+        while let Some(batch) = endpoint.transmit(now_us, &mut out) {
+            let packets = out.chunks(batch.segment_bytes);
+            headers.extend(packets.map(|packet| Packet::parse(packet).unwrap().header));
+            out.clear();
+        }
+        headers
+    }
+
+    fn receive(endpoint: &mut Endpoint<SocketAddr>, bytes: &[u8]) {
+        endpoint.receive(STRANGER.parse().unwrap(), bytes, &mut || FIRST, 0);
+        sent(endpoint, 0);
+    }
+
+    /// A stranger's connection `id`, proven by a packet that leaves the first one out.
+    fn opened(endpoint: &mut Endpoint<SocketAddr>, id: u16) {
+        receive(endpoint, &packet(Kind::Syn, [id, 1, 0], &[]));
+        receive(endpoint, &packet(Kind::Data, [id + 1, 3, FIRST - 1], &[7; 1000]));
+    }
+
+    #[test]
+    fn connections_that_wait_to_be_accepted_are_few_and_keep_little() {
+        let mut endpoint: Endpoint<SocketAddr> = Endpoint::new(10_000);
+        endpoint.listen(Some(Config::default()));
+        for id in 0..2_000 {
+            opened(&mut endpoint, 2 * id);
+            for seq in 4..200 {
+                receive(&mut endpoint, &packet(Kind::Data, [2 * id + 1, seq, FIRST - 1], &[7; 1000]));
+            }
+        }
+        assert_eq!(endpoint.accepted.len(), BACKLOG_MAX);
+        let kept_bytes = |endpoint: &Endpoint<SocketAddr>| {
+            endpoint.entries.iter().flatten().map(|entry| entry.connection.kept_bytes()).sum::<usize>()
+        };
+        assert!(kept_bytes(&endpoint) <= BACKLOG_MAX * BACKLOG_BYTES, "{} bytes", kept_bytes(&endpoint));
+
+        // One that is taken may keep as much as others, and says so.
+        let taken = endpoint.accept().unwrap();
+        let windows: Vec<u32> = sent(&mut endpoint, 0).iter().map(|header| header.window_bytes).collect();
+        assert!(matches!(windows[..], [window] if window > 900_000), "{windows:?}");
+        // Its place is free for another one.
+        opened(&mut endpoint, 5_000);
+        assert_eq!(endpoint.accepted.len(), BACKLOG_MAX);
+
+        // Who stops listening refuses those that nobody has taken.
+        endpoint.listen(None);
+        let resets = sent(&mut endpoint, 0);
+        assert_eq!((resets.len(), endpoint.len()), (BACKLOG_MAX, 1));
+        assert!(resets.iter().all(|header| header.kind == Kind::Reset));
+        endpoint.release(taken);
+        assert!(endpoint.accept().is_none());
+    }
+
+    #[test]
+    fn who_does_not_wait_for_an_answer_any_more_asks_no_more() {
+        let mut endpoint: Endpoint<SocketAddr> = Endpoint::new(10);
+        let mut asks = |writes: &[u8]| {
+            let to = STRANGER.parse().unwrap();
+            let handle = endpoint.connect(to, Config::default(), &mut || 7, 0).unwrap();
+            endpoint.get_mut(handle).unwrap().write(writes).unwrap();
+            assert_eq!(sent(&mut endpoint, 0).len(), 1);
+            endpoint.release(handle);
+            assert_eq!(sent(&mut endpoint, 0).len(), 0);
+            endpoint.len()
+        };
+        assert_eq!(asks(b""), 0);
+        assert_eq!(asks(b"to be sent"), 1);
+    }
+
+    #[test]
+    fn a_connection_that_nobody_holds_keeps_nothing_and_ends() {
+        let mut endpoint: Endpoint<SocketAddr> = Endpoint::new(10);
+        endpoint.listen(Some(Config::default()));
+        let keeps_nothing = |endpoint: &Endpoint<SocketAddr>| {
+            endpoint.entries.iter().flatten().all(|entry| entry.connection.kept_bytes() == 0)
+        };
+        // A peer that says nothing more.
+        opened(&mut endpoint, 10);
+        let silent = endpoint.accept().unwrap();
+        endpoint.release(silent);
+        assert!(keeps_nothing(&endpoint), "its bytes are kept");
+        // One that has our FIN, and goes on.
+        opened(&mut endpoint, 20);
+        let endless = endpoint.accept().unwrap();
+        endpoint.release(endless);
+        sent(&mut endpoint, 0);
+        receive(&mut endpoint, &packet(Kind::State, [21, 4, FIRST], &[]));
+        assert_eq!(endpoint.len(), 2);
+        let from = STRANGER.parse().unwrap();
+        endpoint.receive(from, &packet(Kind::Data, [21, 4, FIRST], &[7; 1000]), &mut || FIRST, 0);
+        assert!(matches!(sent(&mut endpoint, 0)[..], [Header { kind: Kind::Reset, .. }]));
+        assert_eq!(endpoint.len(), 1);
+        // One that has our FIN, shows now and then that it is there, and never ends its stream.
+        opened(&mut endpoint, 30);
+        let open = endpoint.accept().unwrap();
+        endpoint.release(open);
+        sent(&mut endpoint, 0);
+        for now_us in (0..70_000_000).step_by(1_000_000) {
+            endpoint.receive(from, &packet(Kind::State, [31, 4, FIRST], &[]), &mut || FIRST, now_us);
+            endpoint.expire(now_us);
+            sent(&mut endpoint, now_us);
+        }
+        assert!(endpoint.is_empty(), "{} connections are left", endpoint.len());
+    }
 
     /// Packets that arrive set short timers again and again.
     #[test]

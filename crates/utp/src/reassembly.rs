@@ -36,6 +36,8 @@ pub(crate) struct Reassembly {
     capacity: usize,
     /// Number of the last packet of the stream, once it is known.
     fin: Option<u64>,
+    /// Nobody reads: payload is thrown away.
+    discards: bool,
 }
 
 impl Reassembly {
@@ -48,10 +50,19 @@ impl Reassembly {
             ahead_bytes: 0,
             capacity,
             fin: None,
+            discards: false,
         }
     }
 
-    /// Changes the capacity in bytes. Bytes that are already kept stay.
+    /// Throws payload away from now on, and what is kept already.
+    pub(crate) fn discard(&mut self) {
+        self.discards = true;
+        self.readable = VecDeque::new();
+        self.ahead.values_mut().for_each(|payload| *payload = Box::default());
+        self.ahead_bytes = 0;
+    }
+
+    /// Keeps at most `capacity` bytes from now on; what is kept already stays.
     pub(crate) fn set_capacity(&mut self, capacity: usize) {
         self.capacity = capacity;
     }
@@ -66,6 +77,7 @@ impl Reassembly {
         if number < self.next || self.ahead.contains_key(&number) {
             return Arrival::Duplicate;
         }
+        let payload = if self.discards { &[] } else { payload };
         let behind_end = self.fin.is_some_and(|end| number > end || (fin && number != end));
         let ends_early = fin && self.ahead.last_key_value().is_some_and(|(&last, _)| last > number);
         if behind_end || ends_early || number - self.next > AHEAD_MAX || payload.len() > self.room() {
@@ -94,6 +106,12 @@ impl Reassembly {
     /// Bytes that may still arrive: the window to announce.
     pub(crate) fn room(&self) -> usize {
         self.capacity.saturating_sub(self.readable.len() + self.ahead_bytes)
+    }
+
+    /// Bytes that are kept, in order or not.
+    #[cfg(test)]
+    pub(crate) fn kept_bytes(&self) -> usize {
+        self.readable.len() + self.ahead.values().map(|payload| payload.len()).sum::<usize>()
     }
 
     /// Bytes that can be read now.

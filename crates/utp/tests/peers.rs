@@ -126,7 +126,7 @@ async fn librqbit_to_ours(address: IpAddr, conditions: Network, bytes: usize) {
 
 /// What the clean networks carry.
 fn clean_bytes() -> usize {
-    std::env::var("LEEWAY_UTP_BYTES").map_or(10_000_000, |bytes| bytes.parse().expect("a number of bytes"))
+    common::clean_bytes(10_000_000)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -144,6 +144,43 @@ async fn a_stream_with_unread_bytes_that_is_dropped_resets_the_peer() {
     assert_eq!(error.kind(), io::ErrorKind::ConnectionReset, "{error}");
 }
 
+/// Linux has all of 127.0.0.0/8, and would answer 127.0.0.1 from 127.0.0.1.
+#[tokio::test]
+async fn a_machine_with_several_addresses_answers_from_the_one_that_was_asked() {
+    for (bound, peer) in [("0.0.0.0:0", "127.0.0.5"), ("[::]:0", "127.0.0.5")] {
+        let server = Socket::bind(bound.parse().unwrap()).unwrap();
+        server.listen(Config::default());
+        let at = SocketAddr::new(peer.parse().unwrap(), server.local_addr().unwrap().port());
+        let client = Socket::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let connects =
+            tokio::time::timeout(std::time::Duration::from_secs(5), client.connect(at, Config::default()));
+        let (near, far) = tokio::join!(connects, server.accept());
+        let near = near.expect("an answer that the client knows").unwrap();
+        let (sent, got) = tokio::join!(send(far, pattern(100_000, 1)), receive(near));
+        assert!(got.unwrap().0 == pattern(100_000, 1), "{bound}");
+        sent.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_nobody_has_taken_ends_with_its_socket() {
+    let (client, server, at) = pair("127.0.0.1:0");
+    let mut near = client.connect(at, Config::default()).await.unwrap();
+    near.write_all(b"hello").await.unwrap();
+    let is_there = |steering: leeway_utp::Steering| steering.sent_bytes > 0 && steering.in_flight_bytes == 0;
+    while !near.steering().is_some_and(is_there) {
+        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+    }
+    drop(server);
+    let error = near.read_to_end(&mut Vec::new()).await.unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::ConnectionReset, "{error}");
+    let since = std::time::Instant::now();
+    while Socket::bind(at).is_err() {
+        assert!(since.elapsed().as_secs() < 5, "the port is still taken");
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+}
+
 #[tokio::test]
 async fn a_translator_that_changes_the_port_does_not_end_a_connection() {
     // The client behind a translator of addresses that forgets, once: another port from then on.

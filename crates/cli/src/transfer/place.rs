@@ -1,7 +1,7 @@
 //! The address of a receiver, as `HOST` or `HOST:PORT`.
 
 use super::PORT;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 
 /// A host by name or address, and a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,8 +37,13 @@ impl std::str::FromStr for Place {
             Ok(port) if port > 0 => Ok(port),
             _ => Err(wrong(&format!("`{text}` is not a port from 1 to 65535"))),
         };
-        if let Ok(address) = text.parse::<IpAddr>() {
-            return Ok(Place { host: address.to_string(), port: PORT });
+        // A link-local address has its interface behind it: fe80::7%eth0.
+        let is_address = match text.split_once('%') {
+            Some((address, _)) => address.parse::<Ipv6Addr>().is_ok(),
+            None => text.parse::<IpAddr>().is_ok(),
+        };
+        if is_address {
+            return Ok(Place { host: text.to_owned(), port: PORT });
         }
         if let Some(rest) = text.strip_prefix('[') {
             let (host, rest) = rest.split_once(']').ok_or_else(|| wrong("the bracket is not closed"))?;
@@ -71,6 +76,8 @@ mod tests {
             ("2001:db8::7", "2001:db8::7", PORT),
             ("[2001:db8::7]", "2001:db8::7", PORT),
             ("[2001:db8::7]:9", "2001:db8::7", 9),
+            ("fe80::7%eth0", "fe80::7%eth0", PORT),
+            ("[fe80::7%eth0]:9", "fe80::7%eth0", 9),
         ] {
             assert_eq!(text.parse(), Ok(Place { host: host.into(), port }), "{text}");
         }

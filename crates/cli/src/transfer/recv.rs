@@ -9,13 +9,14 @@ use crate::Failure;
 use crate::account::bytes;
 use clap::Args;
 use leeway_utp::{Socket, Stream};
+use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::AsyncReadExt;
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
 
 pub const HELP: &str = "Examples:\n  \
@@ -29,10 +30,12 @@ pub const HELP: &str = "Examples:\n  \
     Existing files are never overwritten. An incomplete file has the name NAME.leeway-part.\n\n\
     Exit codes: 0 the file is complete, 1 the transfer failed, 2 bad usage, 130 or 143 interrupted.";
 
-/// The time in which a peer that connects must make its offer, and the most peers that may do so
-/// at once.
+/// The time in which a peer that connects must make its offer, and the most peers that may do so at
+/// once. One more takes the place of the first: a sender's offer arrives within a round trip.
 const OFFER_WITHIN: Duration = Duration::from_secs(10);
 const OFFERS_MAX: usize = 16;
+/// Strangers who are told at a time why they are refused. Others are only reset.
+const REFUSALS_MAX: usize = 64;
 
 /// Receives one file.
 #[derive(Args)]
@@ -130,48 +133,76 @@ fn listen(args: &Recv) -> Result<Socket, Failure> {
 
 /// Waits for the first offer that can be accepted. Refused senders are told the reason, which is
 /// printed here too.
-async fn chosen(args: &Recv, socket: &Arc<Socket>) -> Result<(Stream, Offer, Part), Failure> {
+async fn chosen(args: &Recv, socket: &Arc<Socket>) -> Result<(Arc<Stream>, Offer, Part), Failure> {
     let mut offers = JoinSet::new();
+    let mut open: VecDeque<(AbortHandle, Arc<Stream>)> = VecDeque::new();
+    let mut refusals = JoinSet::new();
     loop {
-        let (stream, offer) = tokio::select! {
-            stream = socket.accept(), if offers.len() < OFFERS_MAX => {
-                offers.spawn(async move {
-                    let offer = timeout(OFFER_WITHIN, Offer::read(&mut &stream)).await;
-                    let late = || io::Error::new(io::ErrorKind::TimedOut, "the sender has made no offer for 10 s");
-                    (stream, offer.unwrap_or_else(|_| Err(late())))
-                });
-                continue;
+        while refusals.try_join_next().is_some() {}
+        let (stream, considered) = tokio::select! {
+            stream = socket.accept() => {
+                let stream = Arc::new(stream);
+                if is_awaited(args, &stream) {
+                    let reading = Arc::clone(&stream);
+                    let task = offers.spawn(async move {
+                        let offer = timeout(OFFER_WITHIN, Offer::read(&mut &*reading)).await;
+                        let late = || io::Error::new(io::ErrorKind::TimedOut, "the sender has made no offer for 10 s");
+                        (reading, offer.unwrap_or_else(|_| Err(late())))
+                    });
+                    open.push_back((task, stream));
+                    if open.len() > OFFERS_MAX
+                        && let Some((task, first)) = open.pop_front()
+                    {
+                        task.abort();
+                        first.reset();
+                    }
+                    continue;
+                }
+                (stream, Err("this is not the sender that --from asks for".to_owned()))
             }
-            Some(joined) = offers.join_next() => match joined {
-                Ok(heard) => heard,
-                Err(_) => continue,
-            },
-        };
-        let peer = stream.peer_addr();
-        let who = peer.map_or_else(String::new, |peer| peer.ip().to_canonical().to_string());
-        let considered = match offer {
-            _ if args.from.is_some_and(|from| peer.is_none_or(|peer| peer.ip().to_canonical() != from)) => {
-                Err("this is not the sender that --from asks for".to_owned())
+            Some(joined) = offers.join_next() => {
+                let Ok((stream, offer)) = joined else { continue };
+                open.retain(|(_, other)| !Arc::ptr_eq(other, &stream));
+                let offer = offer.map_err(|error| talk::ended(error).to_string());
+                (stream, offer.and_then(|offer| consider(args, &offer).map(|part| (offer, part))))
             }
-            Ok(offer) => consider(args, &offer).map(|part| (offer, part)),
-            Err(error) => Err(talk::ended(error).to_string()),
         };
+        let who = stream.peer_addr().map_or_else(String::new, |peer| peer.ip().to_canonical().to_string());
         match considered {
             Ok((offer, part)) => {
                 if !args.quiet {
                     eprintln!("leeway: {} from {who}, {}", offer.name, bytes(offer.size_bytes));
                 }
+                offers.abort_all();
+                for (_, other) in open {
+                    let told = "another sender was first, and one file is taken".to_owned();
+                    refusals.spawn(refuse(Arc::clone(socket), other, told));
+                }
+                refusals.detach_all();
                 return Ok((stream, offer, part));
             }
             Err(reason) => {
                 eprintln!("leeway: refused {who}: {reason}");
-                let (socket, told) = (Arc::clone(socket), without_folder(&reason, &args.target));
-                tokio::spawn(async move {
-                    talk::part_for(&socket, &stream, &Stop::Refusal(told)).await;
-                });
+                if refusals.len() >= REFUSALS_MAX {
+                    stream.reset();
+                    continue;
+                }
+                let told = without_folder(&reason, &args.target);
+                refusals.spawn(refuse(Arc::clone(socket), stream, told));
             }
         }
     }
+}
+
+/// Tells a stranger why nothing is taken from it.
+async fn refuse(socket: Arc<Socket>, stream: Arc<Stream>, reason: String) {
+    talk::part_for(&socket, &stream, &Stop::Refusal(reason)).await;
+}
+
+/// Whether a stream comes from the address that `--from` names.
+fn is_awaited(args: &Recv, stream: &Stream) -> bool {
+    let peer = stream.peer_addr().map(|peer| peer.ip().to_canonical());
+    args.from.is_none_or(|from| peer == Some(from.to_canonical()))
 }
 
 /// The reason for a stranger, without the folder of the file, which is none of the stranger's

@@ -13,7 +13,7 @@ use leeway_control::LawSpec;
 use leeway_utp::{Socket, Stream};
 use std::fs::{File, Metadata};
 use std::io::Read;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use tokio::io::AsyncWriteExt;
 
@@ -117,7 +117,9 @@ async fn connect(addresses: &[SocketAddr], law: &LawSpec) -> Result<(Socket, Str
         };
         let mut config = config();
         config.law = law.clone();
-        let socket = match Socket::bind((any, 0).into()) {
+        // Connected, so that the system tells when nobody listens there.
+        let bound = UdpSocket::bind((any, 0)).and_then(|udp| udp.connect(address).map(|()| udp));
+        let socket = match bound.and_then(Socket::from_std) {
             Ok(socket) => socket,
             Err(error) => {
                 words.push(format!("{address}: {error}"));
@@ -129,7 +131,9 @@ async fn connect(addresses: &[SocketAddr], law: &LawSpec) -> Result<(Socket, Str
             Err(error) => words.push(format!("{address}: {error}")),
         }
     }
-    Err(Failure::Run(format!("cannot connect to {}; does `leeway recv` run there?", words.join("; "))))
+    let words = words.join("; ");
+    let hint = if words.ends_with('?') { "" } else { "; does `leeway recv` run there?" };
+    Err(Failure::Run(format!("cannot connect to {words}{hint}")))
 }
 
 async fn transfer(stream: &Stream, source: &mut Source, args: &Send) -> Result<Account, Stop> {
@@ -167,6 +171,12 @@ async fn transfer(stream: &Stream, source: &mut Source, args: &Send) -> Result<A
     }
     if !source.is_unchanged() {
         return Err(Stop::Refusal(format!("{} has changed while it was sent", args.file.display())));
+    }
+    if source.file.read(&mut chunk[..1]).is_ok_and(|count| count > 0) {
+        let name = args.file.display();
+        return Err(Stop::Refusal(format!(
+            "{name} has more bytes than the {size_bytes} that it said, as in /proc"
+        )));
     }
     let blake3 = hasher.finalize();
     talk::say(stream, &Frame::End { hash: blake3 }).await?;

@@ -60,6 +60,9 @@ impl Connection {
         // As in libutp, the first packet with data has the same number as the answer.
         let received = u64::from(header.seq).wrapping_sub(1) + 0x1_0000;
         self.incoming = Some(Reassembly::new(received, self.config.receive_bytes));
+        if self.is_abandoned {
+            self.abandon();
+        }
         self.greet_wait_us = self.rtt.timeout_us();
         self.greet_at_us = Some(now_us + self.greet_wait_us);
         self.ack_now = true;
@@ -150,6 +153,9 @@ impl Connection {
         self.repeated_packets += u64::from(arrival == Arrival::Duplicate);
         if !matches!(arrival, Arrival::Duplicate | Arrival::Refused) {
             self.received_bytes += packet.payload.len() as u64;
+            if self.is_abandoned && !packet.payload.is_empty() && self.is_flushed() {
+                return self.reset();
+            }
         }
         match arrival {
             Arrival::InOrder if !had_gap && !fin => {

@@ -52,7 +52,7 @@ impl Stream {
     /// The peer's address. The port can change when an address translator (NAT) gives the peer
     /// another one.
     pub fn peer_addr(&self) -> Option<SocketAddr> {
-        self.shared.lock().endpoint.peer(self.handle)
+        self.shared.lock().endpoint.peer(self.handle).map(|route| route.peer)
     }
 
     /// The state of the connection.

@@ -19,6 +19,11 @@ pub fn pattern(length: usize, seed: usize) -> Vec<u8> {
     (0..length).map(|at| (at * 31 + at / 251 + seed) as u8).collect()
 }
 
+/// Bytes over a clean network: of `LEEWAY_UTP_BYTES`, or `otherwise`.
+pub fn clean_bytes(otherwise: usize) -> usize {
+    std::env::var("LEEWAY_UTP_BYTES").map_or(otherwise, |bytes| bytes.parse().expect("a number of bytes"))
+}
+
 /// What a network does: of 1,000 packets so many are lost, late, and doubled.
 #[derive(Clone, Copy)]
 pub struct Network {

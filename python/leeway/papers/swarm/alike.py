@@ -33,8 +33,8 @@ def lines(setting: Setting) -> list[str]:
 def alike(setting: Setting) -> Steps:
     """A flash crowd: all homes want the file within 2 s and stay when they have it; two seeds.
 
-    Published: in a simulated swarm it makes no difference to the completion time whether all peers
-    use TCP or uTP (P2P 2011); on a cluster uTP alone was faster (PAM 2012).
+    Published: in a simulated swarm it makes no difference to the completion time whether all peers use TCP or uTP (P2P
+    2011); on a cluster uTP alone was faster (TMA 2012).
     """
     names = lines(setting)
     results = yield [
@@ -55,7 +55,7 @@ def alike(setting: Setting) -> Steps:
             claims.append(
                 Claim.number(
                     f"{access}: completion time of {law} over that of TCP",
-                    "1 (P2P 2011: no difference); below 1 (PAM 2012)",
+                    "1 (P2P 2011: no difference); below 1 (TMA 2012)",
                     against(results, access, law, "completion (s)"),
                     (0.7, 1.1),
                 )

@@ -108,7 +108,7 @@ def mixed(setting: Setting) -> Steps:
     notes = (
         f"{2 * half} homes. A peer's law governs all that it sends; what it receives is sent by the laws of others. A "
         "request travels behind the blocks that the asking peer uploads, and so waits in its own uplink's queue.",
-        "PAM 2012 found mixtures faster than a swarm of either transport. Its mixtures are also within one client, as "
+        "TMA 2012 found mixtures faster than a swarm of either transport. Its mixtures are also within one client, as "
         "the clients' defaults are; here a client has one law. The figure is recorded, and not judged.",
     )
     table = Table("mixed", "Means over runs, by kind of home.", ("line", "mixture", "homes", *METRICS), rows)
