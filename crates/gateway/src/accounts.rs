@@ -20,6 +20,35 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// window: downloads that come directly (`direct`) or through the relay (`relay`), or everything
 /// that is sent directly (`uplink`).
 pub fn text(users: &Users, windows: &[(&str, State)], relay: Option<&Relay>) -> String {
+    let mut text = users_text(users);
+    windows_text(&mut text, windows);
+    let mut gauge = |name: &str, help: &str, value: f64| {
+        head(&mut text, "gauge", name, help);
+        let _ = writeln!(text, "{name} {value}");
+    };
+    gauge("leeway_gateway_connections", "Connections of clients.", users.connections() as f64);
+    if let Some(relay) = relay {
+        let up = f64::from(u8::from(relay.turn().is_some()));
+        gauge("leeway_gateway_relay_up", "Whether connections go through the relay.", up);
+        if let Some(steering) = relay.steering() {
+            gauge(
+                "leeway_gateway_relay_upload_window_bytes",
+                "The window of what is sent to the relay.",
+                steering.line.window_bytes as f64,
+            );
+            let seconds = f64::from(steering.line.queuing_us) / 1e6;
+            gauge(
+                "leeway_gateway_relay_upload_queuing_delay_seconds",
+                "The estimate of the queue by that window's law.",
+                seconds,
+            );
+        }
+    }
+    text
+}
+
+/// The counters of users, and of refused log-ins.
+fn users_text(users: &Users) -> String {
     type Count = fn(&Counts) -> &AtomicU64;
     let counts: [(&str, &str, Count); 4] = [
         ("leeway_gateway_down_bytes_total", "Bytes from the Internet.", |counts| &counts.down_bytes),
@@ -47,6 +76,11 @@ pub fn text(users: &Users, windows: &[(&str, State)], relay: Option<&Relay>) -> 
         head(&mut text, "counter", name, help);
         let _ = writeln!(text, "{name} {value}");
     }
+    text
+}
+
+/// Adds the readings of each window.
+fn windows_text(text: &mut String, windows: &[(&str, State)]) {
     type Reading = fn(&State) -> f64;
     let readings: [(&str, &str, &str, Reading); 6] = [
         ("gauge", "leeway_gateway_window_bytes", "The window that is shared.", |state| {
@@ -75,34 +109,11 @@ pub fn text(users: &Users, windows: &[(&str, State)], relay: Option<&Relay>) -> 
         ),
     ];
     for (kind, name, help, reading) in readings.iter().filter(|_| !windows.is_empty()) {
-        head(&mut text, kind, name, help);
+        head(text, kind, name, help);
         for (path, state) in windows {
             let _ = writeln!(text, "{name}{{path=\"{path}\"}} {}", reading(state));
         }
     }
-    let mut gauge = |name: &str, help: &str, value: f64| {
-        head(&mut text, "gauge", name, help);
-        let _ = writeln!(text, "{name} {value}");
-    };
-    gauge("leeway_gateway_connections", "Connections of clients.", users.connections() as f64);
-    if let Some(relay) = relay {
-        let up = f64::from(u8::from(relay.turn().is_some()));
-        gauge("leeway_gateway_relay_up", "Whether connections go through the relay.", up);
-        if let Some(steering) = relay.steering() {
-            gauge(
-                "leeway_gateway_relay_upload_window_bytes",
-                "The window of what is sent to the relay.",
-                steering.line.window_bytes as f64,
-            );
-            let seconds = f64::from(steering.line.queuing_us) / 1e6;
-            gauge(
-                "leeway_gateway_relay_upload_queuing_delay_seconds",
-                "The estimate of the queue by that window's law.",
-                seconds,
-            );
-        }
-    }
-    text
 }
 
 /// Number of refusals of each of the owner's blocklists.

@@ -298,7 +298,7 @@ async fn whoever_is_not_heard_is_told_why() {
 async fn what_is_wrong_is_said() {
     let owner = Owner::new();
     let nobody = Client::new(Path::new("/nonexistent/gateway.sock")).get::<Status>("/v1/status").await;
-    assert!(nobody.unwrap_err().to_string().contains("no gateway runs here"));
+    assert!(nobody.unwrap_err().to_string().contains("no gateway is running here"));
     let _gateway = Running::start(&[], &owner.config()).await;
     for (seconds, words) in [(0, "from 1 s to 366 days"), (i64::MAX, "from 1 s to 366 days")] {
         let error = owner.pause(Some(seconds)).await.unwrap_err();

@@ -26,7 +26,7 @@ const EXPORT_HELP: &str = "Examples:\n  \
     November as a table for a spreadsheet\n  \
     leeway gateway export --format parquet > all.parquet\n      \
     all of it for pandas, DuckDB or Polars\n\n\
-    Exit codes: 0 done, 1 no gateway runs here, 2 bad usage, or a gateway without [accounts].";
+    Exit codes: 0 done, 1 no gateway is running here, 2 bad usage, or a gateway without [accounts].";
 
 /// Format of a file of the accounts.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -42,7 +42,7 @@ pub enum Form {
 pub enum ControlCommand {
     /// Show the state of the running gateway: whether it shares the line, and what neighbours use.
     #[command(after_help = "Example: sudo leeway gateway status --json\n\n\
-        Exit codes: 0 done, 1 no gateway runs here, 2 bad usage.")]
+        Exit codes: 0 done, 1 no gateway is running here, 2 bad usage.")]
     Status(Ask),
     /// Pause sharing: refuse new requests with the reason, and end running transfers after 30 s.
     #[command(after_help = "Examples:\n  \
@@ -50,7 +50,7 @@ pub enum ControlCommand {
         for a call: sharing resumes by itself\n  \
         sudo leeway gateway pause\n      \
         until `leeway gateway resume`, also after a restart\n\n\
-        Exit codes: 0 done, 1 no gateway runs here, 2 bad usage.")]
+        Exit codes: 0 done, 1 no gateway is running here, 2 bad usage.")]
     Pause {
         /// Length of the pause, such as 30min, 2h or 7d. Without it, the pause lasts until
         /// `resume`.
@@ -61,7 +61,7 @@ pub enum ControlCommand {
     },
     /// Resume sharing.
     #[command(after_help = "Example: sudo leeway gateway resume\n\n\
-        Exit codes: 0 done, 1 no gateway runs here, 2 bad usage.")]
+        Exit codes: 0 done, 1 no gateway is running here, 2 bad usage.")]
     Resume(Ask),
     /// Read the configuration again without ending a connection: users, clients, ports and caps.
     #[command(after_help = RELOAD_HELP)]

@@ -22,7 +22,7 @@ const VOUCHER_HELP: &str = "Examples:\n  \
     all that were made, without their codes\n\n\
     A neighbour gives the code as user name of the proxy, and any password. The first use begins the days. \
     The gateway needs `vouchers = true` and [accounts]. Codes are in no other place than the sheet.\n\n\
-    Exit codes: 0 done, 1 no gateway runs here or the sheet cannot be written, 2 bad usage.";
+    Exit codes: 0 done, 1 no gateway is running here or the sheet cannot be written, 2 bad usage.";
 
 const INVITE_HELP: &str = "Examples:\n  \
     leeway gateway invite ann\n      \
@@ -30,12 +30,12 @@ const INVITE_HELP: &str = "Examples:\n  \
     leeway gateway invite ann --days 30 --gb 50\n      \
     the same for 30 days from the first use on, and 50 GB\n\n\
     Ann gives the code as user name of the proxy, and any password. It is shown once.\n\n\
-    Exit codes: 0 done, 1 no gateway runs here, 2 bad usage or a name that is invited already.";
+    Exit codes: 0 done, 1 no gateway is running here, 2 bad usage or a name that is invited already.";
 
 const USERS_HELP: &str = "Example:\n  \
     leeway gateway users\n      \
     who uses the line, what each has left of a volume, until when, and when each came last\n\n\
-    Exit codes: 0 done, 1 no gateway runs here, 2 bad usage.";
+    Exit codes: 0 done, 1 no gateway is running here, 2 bad usage.";
 
 /// The users of the line.
 #[derive(Subcommand)]

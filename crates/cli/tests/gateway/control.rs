@@ -37,7 +37,7 @@ fn a_gateway_is_asked_and_paused_and_a_killed_one_stays_paused() {
     let start = || Gateway::start(leeway().args(["gateway", "--config", &config]), 1).0;
 
     let nobody = refused(&ask(&socket, &["status"]), 1);
-    assert!(nobody.contains("no gateway runs here") && nobody.contains(&socket), "{nobody}");
+    assert!(nobody.contains("no gateway is running here") && nobody.contains(&socket), "{nobody}");
     let mut gateway = start();
     assert!(out(&ask(&socket, &["status"])).starts_with("sharing: on\nneighbours: 0 with 0 connections\n"));
     assert!(out(&ask(&socket, &["users"])).starts_with("user"));

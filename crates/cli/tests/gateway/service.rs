@@ -93,7 +93,7 @@ fn it_is_up_until_it_is_down() {
     assert!(!home.path("control.pid").exists());
     let (code, words) = said(&home.asked("down"));
     assert_eq!(code, Some(1));
-    assert!(words.contains("no gateway runs here"), "{words}");
+    assert!(words.contains("no gateway is running here"), "{words}");
 }
 
 #[test]

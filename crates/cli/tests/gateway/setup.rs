@@ -313,7 +313,7 @@ fn init_says_what_it_has_to_be_told() {
         "{words}"
     );
     let (code, words) = run(&[]);
-    assert!(code == Some(2) && words.contains("no terminal") && words.contains("--yes"), "{words}");
+    assert!(code == Some(2) && words.contains("not a terminal") && words.contains("--yes"), "{words}");
     let (code, words) = run(&["--yes", "--clients", "10.30.0.0/16"]);
     assert!(code == Some(2) && words.contains("no address in 10.30.0.0/16: give --listen"), "{words}");
     let (code, words) = run(&["--yes", "--clients", "10.20.0.0/16", "--owner", "a:b"]);

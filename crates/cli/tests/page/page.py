@@ -168,7 +168,11 @@ def cap_reached(page, browser, proxy: str) -> None:
     card.screenshot(path=pictures / "cap-owner.png")
     given = {"username": "jordi", "password": password}
     words = {
-        "en-GB": ("You are paused.", "You have used nearly all, or all, of what you may use today.", "You are served again: "),
+        "en-GB": (
+            "You are paused.",
+            "You have used nearly all, or all, of what you may use today.",
+            "You are served again: ",
+        ),
         "es-ES": ("Estás en pausa.", "Lo que puedes usar hoy está casi o del todo usado.", "Sigue: "),
         "ca-ES": ("Estàs en pausa.", "El que pots usar avui està gairebé o del tot usat.", "Continua: "),
     }

@@ -310,11 +310,9 @@ def looks_late(setting: Setting) -> Steps:
             measured.mean("10 Mbit/s", "proxy, 20 ms"),
             (0.0, 1.18),
         ),
-        Claim.number(
+        Claim.open(
             "10 Mbit/s, hosts 5 ms late: the neighbours' objects a second",
-            "fewer than on time",
             measured.per_s(busy, PROXY).scaled(1 / measured.per_s("10 Mbit/s", "proxy, 2 ms").mean),
-            (0.0, 0.9),
         ),
         Claim.number(
             "overload, 20 ms: the neighbours' objects a second, of those with 2 ms",
