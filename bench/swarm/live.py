@@ -135,6 +135,7 @@ def swarm(args, folder):
     homes, clients, pings = Homes(lines, args.buffer), [], []
     with homes:
         try:
+            info_hash = ""  # the seed tells it before any other home starts
             for index, kind in enumerate(kinds):
                 seeds = index == 0
                 place = source.parent if seeds else folder / str(index)

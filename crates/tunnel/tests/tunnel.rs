@@ -227,7 +227,11 @@ async fn clients_hear_how_their_server_stands() {
             let client = client.clone();
             async move {
                 let start = Instant::now();
-                while client.standing().is_none_or(|standing| standing.paused_s.is_some() != paused) {
+                // The first standing may be older than the server's first look at its rate.
+                let as_asked = |standing: Standing| {
+                    standing.paused_s.is_some() == paused && standing.rate_kbps.is_some()
+                };
+                while !client.standing().is_some_and(as_asked) {
                     assert!(start.elapsed() < PATIENCE, "{:?}", client.standing());
                     tokio::time::sleep(Duration::from_millis(20)).await;
                 }
