@@ -321,7 +321,7 @@ fn the_last_of_a_voucher_is_slow_and_then_it_pauses() {
         assert!((68_000_000..70_500_000).contains(&passed), "{passed}");
         caps.count(start, "ann", Direction::Up, Class::Background, 450_000_000 - passed);
         let said = caps.verdict(now, "ann").words(&TimeZone::UTC);
-        assert_eq!(said, "Paused: the data of your voucher is nearly or all used.");
+        assert_eq!(said, "Paused: you have used nearly all, or all, of the data of your voucher.");
     }
 }
 
