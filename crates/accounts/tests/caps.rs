@@ -305,7 +305,10 @@ fn the_last_of_a_voucher_is_slow_and_then_it_pauses() {
         caps.count(start, "ann", Direction::Down, Class::Background, 150_000_000);
         // 450 MB in an hour.
         let said = caps.verdict(start, "ann").words(&TimeZone::UTC);
-        assert_eq!(said, "Slowed to 1 Mbit/s: you have used nearly all, or all, of the data of your voucher.");
+        assert_eq!(
+            said,
+            "Slowed to 1 Mbit/s: you have used nearly all, or all, of the data of your voucher."
+        );
         let (mut now, mut passed) = (start, 0);
         while now < start + SignedDuration::from_mins(10) {
             match caps.ask(now, "ann", Direction::Down, 100_000) {
