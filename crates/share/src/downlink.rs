@@ -307,7 +307,7 @@ impl Downlink {
     fn count_idle(&mut self, flow: FlowId) {
         let granted_to = self.line.granted_to(flow);
         let Some(entry) = self.flows.get_mut(&flow) else { return };
-        let idle = (entry.reached() + granted_to).saturating_sub(entry.edge.max(entry.arrived));
+        let idle = (entry.reached() + granted_to).saturating_sub(entry.announced().max(entry.arrived));
         self.idle_bytes = self.idle_bytes - std::mem::replace(&mut entry.idle, idle) + idle;
         self.line.set_idle_bytes(self.idle_bytes);
     }
@@ -362,7 +362,7 @@ impl Downlink {
         let observed = entry.observed.get_or_insert_default();
         let arrived = observed.arrived(at_us, from, bytes, entry.mss);
         let Some(Arrived { position, round_trip }) = arrived else {
-            if from > entry.arrived && from.saturating_add(bytes) <= entry.edge.max(observed.edge()) {
+            if from > entry.arrived && from.saturating_add(bytes) <= entry.announced() {
                 self.came_early(now_us, flow, from, bytes);
             }
             return;
@@ -415,6 +415,7 @@ impl Downlink {
             self.line.charge(now_us, flow, beyond);
             self.ask(flow);
         }
+        self.count_idle(flow);
     }
 
     /// `unread` bytes of `flow` are in the socket now.
@@ -736,6 +737,12 @@ impl Entry {
         let back = self.back.get_or_insert_with(|| OneWay::new(at_us, left.us, came_us, known_us));
         let excess_us = back.excess_us(at_us, left.us, came_us);
         left.is_known.then_some(excess_us)
+    }
+
+    /// The right edge of the window that the server knows of. The kernel may announce more than was
+    /// granted.
+    fn announced(&self) -> u64 {
+        self.edge.max(self.observed.as_ref().map_or(0, Observed::edge))
     }
 
     /// Bytes that have come, in order or not.

@@ -25,10 +25,13 @@ impl Early {
         self.bytes
     }
 
-    /// A segment came that is not the next one: its bytes where they are new.
+    /// A segment came that is not the next one: its bytes where all of them are new. A segment that
+    /// overlaps another one counts when it is in order, so that no server counts bytes twice.
     pub fn came(&mut self, from: u64, bytes: u64) -> u64 {
         self.in_a_row += 1;
-        if self.segments.len() >= MOST || self.segments.contains_key(&from) {
+        let end = from.saturating_add(bytes);
+        let overlaps = self.segments.range(..end).next_back().is_some_and(|(at, len)| at + len > from);
+        if self.segments.len() >= MOST || overlaps {
             return 0;
         }
         self.segments.insert(from, bytes);
@@ -82,6 +85,17 @@ mod tests {
         early.passed(8 * MSS);
         early.came(9 * MSS, MSS);
         assert!(early.says_lost(1), "the next loss");
+    }
+
+    /// A server sends the same bytes again and again, each time one byte later.
+    #[test]
+    fn overlapping_segments_count_once() {
+        let mut early = Early::default();
+        let counted: u64 = (0..1000).map(|n| early.came(10 * MSS + n, MSS)).sum();
+        assert_eq!((counted, early.bytes()), (MSS, MSS));
+        assert_eq!(early.came(9 * MSS, MSS), MSS, "it ends where the other begins");
+        assert_eq!(early.came(8 * MSS + 1, MSS), 0);
+        assert_eq!(early.passed(11 * MSS), 2 * MSS);
     }
 
     #[test]
