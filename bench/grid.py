@@ -27,7 +27,8 @@ GRID = "trang2014:fig3.4"
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sample", type=int, default=300, help="number of runs to draw from the grid (default: 300)")
+    sample = "number of runs to draw from the grid (default: 300)"
+    parser.add_argument("--sample", type=int, default=300, help=sample)
     parser.add_argument("--workers", type=int, default=2, help="number of runs at the same time (default: 2)")
     args = parser.parse_args()
 

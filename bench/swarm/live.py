@@ -141,7 +141,8 @@ def swarm(args, folder):
                 place = source.parent if seeds else folder / str(index)
                 place.mkdir(exist_ok=True)
                 transport = "utp" if seeds else kind  # the seed opens no connection
-                words = [PYTHON, CLIENT, "seed" if seeds else "leech", transport, homes.address(index), source, place]
+                role = "seed" if seeds else "leech"
+                words = [PYTHON, CLIENT, role, transport, homes.address(index), source, place]
                 if kind == "ours":
                     words = [args.peer, homes.address(index), source, place, info_hash, args.law]
                 clients.append(homes.start(index, words, stdin=subprocess.PIPE, stdout=subprocess.PIPE))
@@ -226,7 +227,8 @@ def main():
     queue = "bytes of each queue; 100 kB are 1.3 s of an ADSL uplink"
     parser.add_argument("--buffer", type=int, default=100_000, help=queue)
     parser.add_argument("--seed", type=int, default=1, help="of the lot of `half`")
-    parser.add_argument("--peer", type=Path, default=PEER, help="the program of `ours`: cargo build --example peer")
+    peer = "the program of `ours` (cargo build --release --example peer)"
+    parser.add_argument("--peer", type=Path, default=PEER, help=peer)
     parser.add_argument("--law", default="ledbat", help="of `ours`")
     parser.add_argument("--timeout", type=float, default=600.0, help="seconds")
     parser.add_argument("--out", type=Path, help="file to append the result to")

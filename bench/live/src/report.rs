@@ -301,9 +301,10 @@ impl Medians {
         let worst = late.iter().copied().fold(0.0, f64::max);
         let times = if least == most { most.to_string() } else { format!("{least} to {most}") };
         format!(
-            "{runs} live runs of {cases} cases, {times} of each. 99 % of the packets left the bottleneck within \
-             {:.2} ms\nof their time in the median run, within {:.2} ms in the worst; {overruns} runs lost packets \
-             that the emulator\nwas too late to read.\n",
+            "{runs} live runs of {cases} cases, {times} of each. \
+             99 % of the packets left the bottleneck within {:.2} ms\n\
+             of their time in the median run, within {:.2} ms in the worst; \
+             {overruns} runs lost packets that the emulator\nwas too late to read.\n",
             median(late.into_iter()).unwrap_or(0.0) * 1e-3,
             worst * 1e-3
         )

@@ -351,7 +351,7 @@ async fn strangers_who_say_nothing_do_not_keep_a_sender_waiting() {
     let (code, text) = tokio::task::spawn_blocking(move || send(&file, &to, &[])).await.unwrap();
     assert_eq!(code, 0, "{text}");
     assert!(began.elapsed() < Duration::from_secs(8), "it waited for {:?}", began.elapsed());
-    // Who was still heard is told why nothing is taken.
+    // A peer that connects while another one's offer is read is told the reason of its refusal.
     let mut answer = Vec::new();
     let _ = mute[39].1.read_to_end(&mut answer).await;
     assert!(String::from_utf8_lossy(&answer).contains("another sender was first"), "{answer:?}");
