@@ -33,23 +33,32 @@ use std::collections::BTreeMap;
 /// One gateway.
 #[derive(Debug)]
 pub struct Gateway {
-    /// What a relay sends to its node, and what leaves the node.
-    lines: [Line; 2],
+    down: Down,
+    up: Line,
     owners: [BTreeMap<FlowId, u32>; 2],
-    /// It has the right to see packets.
-    sees_packets: bool,
-    /// What comes to its node without a relay.
-    sockets: Option<Sockets>,
     /// How long after an acknowledgement came the node knows of it, at the most, where it does not see packets.
     acked_within: Option<Duration>,
-    /// What a gateway with a relay has to report.
-    reporter: Option<Reporter>,
-    /// The flow whose way the reports take.
-    reports_by: Option<u32>,
     /// Packets that each flow of an upload of the home had sent when the uplink heard of it last.
     home_sent: BTreeMap<u32, u64>,
     pub(crate) timer: LazyTimer,
     pub(crate) report_timer: LazyTimer,
+}
+
+/// How downloads come to the node.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "a run has few gateways")]
+enum Down {
+    Sockets(Sockets),
+    Relay(Relay),
+}
+
+/// The relay of a gateway, and what the gateway reports to it.
+#[derive(Debug)]
+struct Relay {
+    line: Line,
+    reporter: Reporter,
+    /// The flow whose way the reports take.
+    reports_by: Option<u32>,
 }
 
 /// State of a flow at its gateway.
@@ -88,16 +97,18 @@ impl Gateway {
     pub fn new(spec: &scenario::Gateway) -> Gateway {
         let policy = spec.policy().unwrap_or_default(); // checked when the scenario was read
         let [down, up] = spec.laws();
-        let reporter = spec.relay.as_ref().map(|_| Reporter::new(&policy));
-        let down_policy = if reporter.is_some() { policy.for_sending() } else { policy };
         Gateway {
-            lines: [Line::new(&down, &down_policy), Line::new(&up, &policy.for_sending())],
+            down: match &spec.relay {
+                None => Down::Sockets(Sockets::new(spec, &policy)),
+                Some(_) => Down::Relay(Relay {
+                    line: Line::new(&down, &policy.for_sending()),
+                    reporter: Reporter::new(&policy),
+                    reports_by: None,
+                }),
+            },
+            up: Line::new(&up, &policy.for_sending()),
             owners: Default::default(),
-            sees_packets: spec.sees_packets,
-            sockets: reporter.is_none().then(|| Sockets::new(spec, &policy)),
             acked_within: (!spec.sees_packets).then(|| spec.read_delay.unwrap_or(ACKED)),
-            reporter,
-            reports_by: None,
             home_sent: BTreeMap::new(),
             timer: LazyTimer::new(),
             report_timer: LazyTimer::new(),
@@ -106,16 +117,15 @@ impl Gateway {
 
     /// The `index`-th flow, of `user`, is held in that direction; where it `asks`, its requests are held as well.
     pub fn hold(&mut self, part: Part, user: u64, index: u32, asks: bool) -> Option<GatewayFlow> {
-        let way = part.way();
-        let (id, socket) = match &mut self.sockets {
-            Some(sockets) if part == Part::Download => {
+        let (id, socket) = match (part, &mut self.down) {
+            (Part::Download, Down::Sockets(sockets)) => {
                 let (id, socket) = sockets.open(0, user, 0)?;
                 (id, Some(socket))
             }
-            _ => (self.lines[way].open(UserId(user)).ok()?, None),
+            _ => (self.line(part.way())?.open(UserId(user)).ok()?, None),
         };
-        self.owners[way].insert(id, index);
-        let asking = if asks { Asking::open(&mut self.lines[1], user) } else { None };
+        self.owners[part.way()].insert(id, index);
+        let asking = if asks { Asking::open(&mut self.up, user) } else { None };
         self.owners[1].extend(asking.iter().map(|asking| (asking.id(), index)));
         Some(GatewayFlow {
             id,
@@ -130,6 +140,34 @@ impl Gateway {
             round_trips: RoundTrips::default(),
             came: [0; 2],
         })
+    }
+
+    /// The line of what is sent to the node by a relay (0), or of what leaves the node (1).
+    fn line(&mut self, way: usize) -> Option<&mut Line> {
+        match &mut self.down {
+            _ if way == 1 => Some(&mut self.up),
+            Down::Relay(relay) => Some(&mut relay.line),
+            Down::Sockets(_) => None,
+        }
+    }
+
+    fn sockets(&mut self) -> Option<&mut Sockets> {
+        match &mut self.down {
+            Down::Sockets(sockets) => Some(sockets),
+            Down::Relay(_) => None,
+        }
+    }
+
+    fn relay(&mut self) -> Option<&mut Relay> {
+        match &mut self.down {
+            Down::Relay(relay) => Some(relay),
+            Down::Sockets(_) => None,
+        }
+    }
+
+    /// Whether it has the right to see packets.
+    fn sees_packets(&self) -> bool {
+        self.acked_within.is_none()
     }
 }
 
@@ -148,12 +186,12 @@ impl Engine {
         }
         let flow = &mut self.flows[index as usize];
         let Some(at_gateway) = &mut flow.at_gateway else { return };
-        let lines = &mut self.gateways[gateway].lines;
-        at_gateway.asking.iter_mut().for_each(|asking| asking.end(&mut lines[1]));
+        let node = &mut self.gateways[gateway];
+        at_gateway.asking.iter_mut().for_each(|asking| asking.end(&mut node.up));
         if at_gateway.socket.is_some() {
             return self.socket_connects(gateway, index);
         }
-        let line = &mut lines[part.way()];
+        let Some(line) = node.line(part.way()) else { return };
         line.rest(at_gateway.id, line.granted_to(at_gateway.id));
         (at_gateway.edge, at_gateway.unread, at_gateway.came[1]) = (0, 0, at_gateway.came[0]);
         at_gateway.round_trips.clear();
@@ -186,8 +224,7 @@ impl Engine {
         let flow = &mut self.flows[index as usize];
         let mss = u64::from(self.groups[flow.group as usize].profile.mss);
         let Some(at_gateway) = flow.at_gateway.as_ref().filter(|_| flow.open) else { return };
-        let node = &mut self.gateways[gateway];
-        let line = &mut node.lines[part.way()];
+        let Some(line) = self.gateways[gateway].line(part.way()) else { return };
         if part == Part::Relayed {
             // What is in hand at the relay: the connection inside sends up to its own window.
             let ahead = u64::from(at_gateway.edge.saturating_sub(flow.sender.next_seq()));
@@ -208,7 +245,7 @@ impl Engine {
     pub(crate) fn gateway_receives(&mut self, index: u32, packet: &Packet, new: bool) {
         let Some((gateway, part)) = self.met(index) else { return };
         if part == Part::Download && new {
-            let seen = self.gateways[gateway].sees_packets;
+            let seen = self.gateways[gateway].sees_packets();
             self.request_answered(gateway, index, Some(packet).filter(|_| seen));
         }
         if self.is_on_socket(index) {
@@ -249,7 +286,7 @@ impl Engine {
             return self.comes(index, bytes);
         }
         let flow = &mut self.flows[index as usize];
-        let line = &mut self.gateways[gateway].lines[part.way()];
+        let Some(line) = self.gateways[gateway].line(part.way()) else { return };
         match (part, &mut flow.at_gateway) {
             (Part::Relayed, Some(at_gateway)) => {
                 if at_gateway.sent_again(flow.counts.retransmitted) {
@@ -285,30 +322,26 @@ impl Engine {
     fn home_observed(&mut self, gateway: usize, index: u32, observation: Observation) {
         let now_us = self.world.now.micros();
         let node = &mut self.gateways[gateway];
-        if !node.sees_packets {
+        if !node.sees_packets() {
             return;
         }
-        if let Some(sockets) = &mut node.sockets {
-            return sockets.downlink.foreground(now_us, index.into(), observation);
+        match &mut node.down {
+            Down::Sockets(sockets) => sockets.downlink.foreground(now_us, index.into(), observation),
+            Down::Relay(Relay { line, reporter, .. }) => {
+                let State { srtt_us, queuing_us, .. } = line.state(now_us);
+                let base_us = srtt_us.saturating_sub(queuing_us.into());
+                reporter.observed(now_us, index.into(), observation, srtt_us, base_us);
+                self.gateway_reports(gateway);
+            }
         }
-        let Some(reporter) = &mut node.reporter else { return };
-        let State { srtt_us, queuing_us, .. } = node.lines[0].state(now_us);
-        reporter.observed(
-            now_us,
-            index.into(),
-            observation,
-            srtt_us,
-            srtt_us.saturating_sub(queuing_us.into()),
-        );
-        self.gateway_reports(gateway);
     }
 
     /// A packet of flow `index` came from the relay of gateway `gateway`.
     fn background_came(&mut self, gateway: usize, index: u32) {
         let now_us = self.world.now.micros();
-        let node = &mut self.gateways[gateway];
-        node.reports_by = Some(index);
-        if node.reporter.as_mut().is_some_and(|reporter| reporter.background(now_us)) {
+        let Some(relay) = self.gateways[gateway].relay() else { return };
+        relay.reports_by = Some(index);
+        if relay.reporter.background(now_us) {
             self.gateway_reports(gateway);
         }
     }
@@ -317,8 +350,8 @@ impl Engine {
     pub(crate) fn gateway_reports(&mut self, gateway: usize) {
         let now = self.world.now;
         let node = &mut self.gateways[gateway];
-        let srtt_us = node.lines[0].state(now.micros()).srtt_us;
-        let (Some(reporter), Some(index)) = (&mut node.reporter, node.reports_by) else { return };
+        let Down::Relay(Relay { line, reporter, reports_by: Some(index) }) = &mut node.down else { return };
+        let (index, srtt_us) = (*index, line.state(now.micros()).srtt_us);
         let report = reporter.report(now.micros(), srtt_us);
         if let Some(due_us) = reporter.due_us(srtt_us) {
             let at = node.report_timer.set(Time::from_micros(due_us).max(now + Duration::from_micros(1)));
@@ -363,7 +396,7 @@ impl Engine {
         let excess_us =
             at_gateway.way_back.excess_us(now_us, (now_us as u32).wrapping_sub(back_us), now_us as u32);
         let sample = exact(flow.group, rtt_us.saturating_sub(excess_us).into());
-        let line = &mut self.gateways[gateway].lines[0];
+        let Some(Relay { line, .. }) = self.gateways[gateway].relay() else { return };
         line.arrived(now_us, at_gateway.id, bytes.into(), Some(Sample { known_us: rtt_us, ..sample }));
         self.gateway_wants(packet.flow());
     }
@@ -372,7 +405,8 @@ impl Engine {
     pub(crate) fn report_arrives(&mut self, packet: &Packet) {
         let Some((gateway, _)) = self.met(packet.flow()) else { return };
         let report = ForegroundReport { expected_bytes: packet.value(), came_bytes: packet.seq() };
-        self.gateways[gateway].lines[0].foreground_reported(self.world.now.micros(), report);
+        let Some(Relay { line, .. }) = self.gateways[gateway].relay() else { return };
+        line.foreground_reported(self.world.now.micros(), report);
         self.gateway_serves(gateway);
     }
 
@@ -394,13 +428,13 @@ impl Engine {
         let Some((gateway, part)) = self.met(index) else { return };
         let now_us = self.world.now.micros();
         let flow = &mut self.flows[index as usize];
-        let line = &mut self.gateways[gateway].lines[part.way()];
         let mss = u64::from(self.groups[flow.group as usize].profile.mss);
         let Some(at_gateway) = &mut flow.at_gateway else { return };
         at_gateway.reading = false;
         if at_gateway.socket.is_some() {
             return self.socket_reads(gateway, index);
         }
+        let Some(line) = self.gateways[gateway].line(part.way()) else { return };
         if at_gateway.sent_again(flow.counts.retransmitted) {
             // What was sent twice says nothing of the delay (RFC 6298, 3).
             at_gateway.round_trips.clear();
@@ -423,15 +457,14 @@ impl Engine {
             return; // what a grant brings about asks again: this loop is not over
         }
         let now_us = self.world.now.micros();
-        let node = &mut self.gateways[gateway];
-        if let Some(sockets) = &mut node.sockets {
-            sockets.downlink.set_most_bytes_per_s(node.lines[1].acknowledged_bytes_per_s(now_us));
+        let Gateway { down, up, .. } = &mut self.gateways[gateway];
+        if let Down::Sockets(sockets) = down {
+            sockets.downlink.set_most_bytes_per_s(up.acknowledged_bytes_per_s(now_us));
         }
         let mut wake_us = self.sockets_serve(gateway).unwrap_or(u64::MAX);
         for way in [0, 1] {
-            loop {
-                let next = self.gateways[gateway].lines[way].next(now_us);
-                let expired = self.gateways[gateway].lines[way].take_expired();
+            while let Some(line) = self.gateways[gateway].line(way) {
+                let (next, expired) = (line.next(now_us), line.take_expired());
                 let again = !expired.is_empty();
                 for id in expired {
                     if let Some(&index) = self.gateways[gateway].owners[way].get(&id) {
@@ -483,9 +516,10 @@ impl Engine {
         let node = &mut self.gateways[gateway];
         if let Some(at_gateway) = flow.at_gateway.as_mut().filter(|_| node.acked_within.is_some())
             && let Some(least_us) = at_gateway.round_trips.given_up(now_us)
+            && let Some(line) = node.line(way)
         {
             let bound = Sample { certainty: Certainty::LowerBound, ..exact(flow.group, least_us.into()) };
-            node.lines[way].arrived(now_us, at_gateway.id, 0, Some(bound));
+            line.arrived(now_us, at_gateway.id, 0, Some(bound));
         }
     }
 }

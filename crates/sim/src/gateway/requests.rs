@@ -77,7 +77,7 @@ impl Engine {
         match self.flows[index as usize].at_gateway.as_mut().and_then(GatewayFlow::asking) {
             Some(asking) => {
                 (asking.waits, asking.missing) = (Some((size, bytes)), bytes);
-                let _ = self.gateways[gateway].lines[1].ask(asking.id, bytes);
+                let _ = self.gateways[gateway].up.ask(asking.id, bytes);
             }
             None => self.sends_request(index, size),
         }
@@ -92,7 +92,7 @@ impl Engine {
         let Some(asking) = flow.at_gateway.as_mut().and_then(GatewayFlow::asking) else { return };
         asking.missing = asking.missing.saturating_sub(bytes);
         if asking.missing > 0 {
-            let _ = self.gateways[gateway].lines[1].ask(asking.id, asking.missing);
+            let _ = self.gateways[gateway].up.ask(asking.id, asking.missing);
             return;
         }
         let Some((size, bytes)) = asking.waits.take() else { return };
@@ -111,7 +111,7 @@ impl Engine {
         let now_us = self.world.now.micros();
         let Some(asking) = flow.at_gateway.as_mut().and_then(GatewayFlow::asking) else { return };
         asking.arrived = asking.sent;
-        let line = &mut self.gateways[gateway].lines[1];
+        let line = &mut self.gateways[gateway].up;
         if let Some(least_us) = asking.round_trips.given_up(now_us) {
             let bound = Sample { certainty: Certainty::LowerBound, ..exact(flow.group, least_us.into()) };
             line.arrived(now_us, asking.id, 0, Some(bound));
@@ -134,7 +134,7 @@ impl Engine {
             known_us: rtt_us,
             ..exact(flow.group, rtt_us.saturating_sub(excess_us).into())
         });
-        self.gateways[gateway].lines[1].arrived(now.micros(), asking.id, bytes, sample);
+        self.gateways[gateway].up.arrived(now.micros(), asking.id, bytes, sample);
     }
 
     fn sends_request(&mut self, index: u32, size: u32) {
@@ -179,8 +179,8 @@ impl Engine {
     fn home_leaves(&mut self, gateway: usize, index: u32, bytes: u64) {
         let now_us = self.world.now.micros();
         let node = &mut self.gateways[gateway];
-        if node.sees_packets {
-            node.lines[1].foreground(now_us, index.into(), Observation::Bytes(bytes));
+        if node.sees_packets() {
+            node.up.foreground(now_us, index.into(), Observation::Bytes(bytes));
             self.gateway_serves(gateway);
         }
     }

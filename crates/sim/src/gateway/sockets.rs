@@ -10,7 +10,7 @@
 //! comes. A kernel knows the least round trip of what it sends as the sum of the least delays of both ways. Each
 //! server's clock counts milliseconds, and is known to from the start.
 
-use super::{Engine, Gateway, GatewayFlow};
+use super::{Down, Engine, Gateway, GatewayFlow};
 use crate::app::App;
 use crate::engine::Timer;
 use crate::packet::Packet;
@@ -32,7 +32,6 @@ const READ_BYTES: u64 = 64 * 1024;
 pub struct Sockets {
     pub downlink: Downlink,
     read_delay: Option<Duration>,
-    sees_packets: bool,
     /// When those that wait look next.
     look_us: u64,
     again_us: u64,
@@ -105,13 +104,7 @@ impl Sockets {
     /// Those of the gateway of `spec`.
     pub fn new(spec: &scenario::Gateway, policy: &Policy) -> Sockets {
         let downlink = Downlink::new(&spec.laws()[0], &policy.for_timers());
-        Sockets {
-            downlink,
-            read_delay: spec.read_delay,
-            sees_packets: spec.sees_packets,
-            look_us: 0,
-            again_us: 0,
-        }
+        Sockets { downlink, read_delay: spec.read_delay, look_us: 0, again_us: 0 }
     }
 
     /// A connection of `user` by `path` begins.
@@ -132,7 +125,7 @@ impl Gateway {
         at_gateway: &'a mut Option<GatewayFlow>,
     ) -> Option<(&'a mut Sockets, FlowId, &'a mut Socket)> {
         let GatewayFlow { id, socket, .. } = at_gateway.as_mut()?;
-        Some((self.sockets.as_mut()?, *id, socket.as_mut()?))
+        Some((self.sockets()?, *id, socket.as_mut()?))
     }
 }
 
@@ -149,7 +142,9 @@ impl Engine {
         let flow = &mut self.flows[index as usize];
         let group = &self.groups[flow.group as usize];
         let node = &mut self.gateways[gateway];
-        let (Some(at_gateway), Some(sockets)) = (&mut flow.at_gateway, &mut node.sockets) else { return };
+        let (Some(at_gateway), Down::Sockets(sockets)) = (&mut flow.at_gateway, &mut node.down) else {
+            return;
+        };
         let user = at_gateway.socket.as_ref().map_or(0, |socket| socket.user);
         sockets.downlink.close(at_gateway.id);
         node.owners[0].remove(&at_gateway.id);
@@ -210,6 +205,7 @@ impl Engine {
         let now = self.world.now;
         let flow = &mut self.flows[index as usize];
         let back_us = flow.at_gateway.as_ref().and_then(|at_gateway| at_gateway.back_us);
+        let sees_packets = self.gateways[gateway].sees_packets();
         let Some((sockets, id, socket)) = self.gateways[gateway].socket(&mut flow.at_gateway) else { return };
         let kernel = &socket.kernel;
         if let Some(back_us) = back_us {
@@ -219,7 +215,7 @@ impl Engine {
             kernel.least_rtt_us.store(if least_us == 0 { rtt_us } else { rtt_us.min(least_us) }, Relaxed);
         }
         socket.early += if new { u64::from(packet.value()) } else { 0 };
-        if sockets.sees_packets {
+        if sees_packets {
             let came = sockets.downlink.position(id) + kernel.unread.load(Relaxed);
             let next = flow.receiver.next();
             // What was the next one, a later one, or one that was there already.
@@ -325,8 +321,10 @@ impl Engine {
         let larger = window > *edge;
         *edge = window.max(*edge);
         let ahead_bytes = u64::from(edge.saturating_sub(next)) * u64::from(socket.kernel.segment_bytes);
-        let sockets = self.gateways[gateway].sockets.as_mut();
-        if let Some(sockets) = sockets.filter(|sockets| sockets.sees_packets) {
+        let node = &mut self.gateways[gateway];
+        if node.sees_packets()
+            && let Some(sockets) = node.sockets()
+        {
             let came = sockets.downlink.position(*id) + socket.kernel.unread.load(Relaxed);
             sockets.downlink.announced(now_us, now_us, *id, came, came + ahead_bytes);
         }
@@ -340,8 +338,9 @@ impl Engine {
         let now_us = self.world.now.micros();
         let Some((gateway, _)) = self.met(index) else { return };
         let flow = &mut self.flows[index as usize];
-        if let Some((sockets, id, _)) = self.gateways[gateway].socket(&mut flow.at_gateway)
-            && sockets.sees_packets
+        let node = &mut self.gateways[gateway];
+        if node.sees_packets()
+            && let Some((sockets, id, _)) = node.socket(&mut flow.at_gateway)
         {
             sockets.downlink.sent(now_us, id);
         }
@@ -350,7 +349,7 @@ impl Engine {
     /// Does what the downlink of gateway `gateway` grants now; when to ask again, if time alone changes anything.
     pub(super) fn sockets_serve(&mut self, gateway: usize) -> Option<u64> {
         let now_us = self.world.now.micros();
-        let sockets = self.gateways[gateway].sockets.as_mut()?;
+        let sockets = self.gateways[gateway].sockets()?;
         if now_us >= sockets.look_us {
             sockets.look_us = (now_us / TICK_US + 1) * TICK_US;
             sockets.downlink.look(now_us);
@@ -360,7 +359,7 @@ impl Engine {
             self.sockets_tell_again(gateway);
         }
         loop {
-            let woken = self.gateways[gateway].sockets.as_mut()?.downlink.grant(now_us);
+            let woken = self.gateways[gateway].sockets()?.downlink.grant(now_us);
             if woken.is_empty() {
                 break;
             }
@@ -370,7 +369,7 @@ impl Engine {
                 }
             }
         }
-        let sockets = self.gateways[gateway].sockets.as_ref()?;
+        let sockets = self.gateways[gateway].sockets()?;
         sockets.downlink.is_busy().then_some(sockets.look_us)
     }
 
