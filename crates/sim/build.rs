@@ -1,8 +1,9 @@
-//! Hashes the sources that decide what a run gives, so that results can be kept under the version that made them.
+//! Hashes the sources that decide the outcome of a run, so that stored results can be labelled
+//! with the version that made them.
 
 use std::path::{Path, PathBuf};
 
-/// Crates whose sources decide; of others it is the version of the random generator.
+/// Crates whose sources decide. Of other crates only the version of the random generator counts.
 const CRATES: [&str; 6] = ["units", "control", "queue", "link", "share", "sim"];
 
 fn main() {
@@ -15,7 +16,7 @@ fn main() {
         sources(&folder.join("src"), &mut files);
         add(folder.join("build.rs"), &mut files);
     }
-    // A crate that was unpacked by itself has nobody beside it.
+    // A crate that was unpacked by itself has no other crates beside it.
     if files.is_empty() {
         sources(&here.join("src"), &mut files);
     }
@@ -31,7 +32,7 @@ fn main() {
     println!("cargo:rustc-env=LEEWAY_ENGINE_HASH={:016x}", hash.0);
 }
 
-/// The C headers of the laws.
+/// Adds the C headers of the laws.
 fn headers(folder: &Path, files: &mut Vec<PathBuf>) {
     let real = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
     println!("cargo:rerun-if-changed={}", real.display());
@@ -42,7 +43,7 @@ fn headers(folder: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// Everything below `folder`.
+/// Adds all files below `folder`.
 fn sources(folder: &Path, files: &mut Vec<PathBuf>) {
     println!("cargo:rerun-if-changed={}", folder.display());
     for path in entries(folder) {
@@ -60,7 +61,7 @@ fn add(file: PathBuf, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// What is in `folder`, by name; nothing if there is none.
+/// The entries of `folder`, sorted by name; empty if there is no such folder.
 fn entries(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
@@ -68,8 +69,8 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// The versions of `rand_xoshiro` and of the `rand_core` that it uses. What else a lock file has does not
-/// decide: a source distribution has less of it.
+/// The versions of `rand_xoshiro` and of the `rand_core` that it uses. Other entries of the lock
+/// file do not decide: the lock file of a source distribution has fewer of them.
 fn versions(lock: &str) -> String {
     let package = |name: &str| {
         let name = format!("name = \"{name}\"\n");
@@ -81,7 +82,8 @@ fn versions(lock: &str) -> String {
     };
     let generator = package("rand_xoshiro");
     let version = value(generator, "version = \"", "\"").unwrap_or_default();
-    // Where there are several of them, the user says which one: "rand_core 0.10.1".
+    // Where the lock file has several versions, the user names the one it uses: "rand_core
+    // 0.10.1".
     let core = value(generator, "\"rand_core ", "\",")
         .or_else(|| value(package("rand_core"), "version = \"", "\""))
         .unwrap_or_default();
@@ -96,7 +98,8 @@ impl Fnv {
         Fnv(0xcbf2_9ce4_8422_2325)
     }
 
-    /// Adds `bytes` with their length, so that what follows cannot be taken for a part of them.
+    /// Adds `bytes` after their length, so that two lists of parts cannot give the same hash by
+    /// chance.
     fn add(&mut self, bytes: &[u8]) {
         for &byte in (bytes.len() as u64).to_le_bytes().iter().chain(bytes) {
             self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);

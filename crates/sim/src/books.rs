@@ -1,4 +1,5 @@
-//! The books: what is counted while a run goes on. Everything only grows; a window of time is a difference.
+//! Counters of links, groups, flows and peers. They only grow: metrics of a window are the
+//! difference of two snapshots.
 
 use crate::flow::{Counts, Flow, Sacks};
 use crate::histogram::Histogram;
@@ -9,20 +10,20 @@ use crate::swarm::PeerCounts;
 use leeway_queue::{AnyQueue, Queue, Reason};
 use leeway_units::{Duration, Time};
 
-/// Counts of one link.
+/// Counters of one link.
 #[derive(Debug, Clone, Default)]
 pub struct LinkCounts {
     /// Packets offered.
     pub offered: u64,
     /// Packets dropped at the queue or lost on the link.
     pub dropped: u64,
-    /// Packets marked.
+    /// Packets marked CE (RFC 3168).
     pub marked: u64,
     /// Bytes that have left.
     pub departed_bytes: u64,
-    /// Bytes that have gone over the link of the packet that is under way, in a snapshot.
+    /// Bytes of the packet in service that have left; set in snapshots only.
     pub partial_bytes: f64,
-    /// Times in the queue.
+    /// Time that each departed packet spent in the queue.
     pub wait: Histogram,
 }
 
@@ -39,7 +40,7 @@ impl LinkCounts {
         }
     }
 
-    /// The sum.
+    /// Adds the counters of `other`.
     pub fn plus(mut self, other: &LinkCounts) -> LinkCounts {
         self.offered += other.offered;
         self.dropped += other.dropped;
@@ -51,14 +52,14 @@ impl LinkCounts {
     }
 }
 
-/// Counts of one group.
+/// Counters of one flow group.
 #[derive(Debug, Clone, Default)]
 pub struct GroupCounts {
     /// Round-trip times that senders measured.
     pub rtt: Histogram,
-    /// True one-way delays of data.
+    /// One-way delays of data packets by the simulator's clock.
     pub owd: Histogram,
-    /// Completion times.
+    /// Completion times of transfers, requests or downloads.
     pub completion: Histogram,
 }
 
@@ -72,7 +73,7 @@ impl GroupCounts {
         }
     }
 
-    /// Counts all that `other` has counted.
+    /// Adds the counters of `other`.
     fn merge(&mut self, other: &GroupCounts) {
         self.rtt.merge(&other.rtt);
         self.owd.merge(&other.owd);
@@ -80,10 +81,10 @@ impl GroupCounts {
     }
 }
 
-/// A copy of all books at one instant.
+/// A copy of all counters at one instant.
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot {
-    /// Flows by index; later ones did not exist yet.
+    /// Flows by index. A flow that began later is absent.
     pub flows: Vec<Counts>,
     /// Links by index.
     pub links: Vec<LinkCounts>,
@@ -94,8 +95,8 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Counts all that `other` has counted of the same instant. Flows and peers that only `other` has are
-    /// left out.
+    /// Adds the counters of `other`, taken at the same instant by another thread. Flows and peers
+    /// that only `other` has are left out.
     pub fn merge(&mut self, other: &Snapshot) {
         for (own, more) in self.flows.iter_mut().zip(&other.flows) {
             *own = own.plus(more);
@@ -109,7 +110,7 @@ impl Snapshot {
     }
 }
 
-/// Everything that is counted outside the flows themselves.
+/// All counters outside the flows themselves.
 #[derive(Debug, Default)]
 pub struct Books {
     /// Data packets of each flow that were dropped on the way.
@@ -118,16 +119,16 @@ pub struct Books {
     pub links: Vec<LinkCounts>,
     /// All groups.
     pub groups: Vec<GroupCounts>,
-    /// Blocks of acknowledgements under way.
+    /// SACK blocks of the acknowledgements in flight.
     pub sacks: Sacks,
-    /// Records time series, where the scenario asks for them.
+    /// Records the time series, if the scenario asks for one.
     pub recorder: Option<Recorder>,
-    /// The first so many links are in the report; the others are flows' own access.
+    /// Links below this index are in the report. The others are access links of single flows.
     pub reported_links: usize,
 }
 
 impl Books {
-    /// A copy of all counts, with those of `flows`.
+    /// A copy of all counters, those of `flows` included.
     pub fn snapshot(&self, flows: &[Flow]) -> Snapshot {
         let dropped = self.dropped.iter().copied().chain(std::iter::repeat(0));
         Snapshot {

@@ -1,4 +1,4 @@
-//! From a scenario to a network with flows on it.
+//! From a scenario to a run: lays out the network, and the flows on it.
 
 use crate::app::{App, part, part_seed};
 use crate::books::{Books, GroupCounts, LinkCounts};
@@ -20,48 +20,52 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Rows of time series that memory is set aside for at the start; more are found room for as they come.
+/// Most rows for which the time series reserve memory at the start. Longer series grow as they are
+/// recorded.
 const MAX_RESERVED_ROWS: u64 = 1 << 20;
 
-/// What the report has to know of a link with a queue.
+/// What the report needs to know of a link with a queue.
 #[derive(Debug, Clone)]
 pub struct ReportedLink {
-    /// Its name, with the direction where it is the reverse one.
+    /// Name of the link; " (reverse)" is added for its reverse channel.
     pub name: String,
-    /// Its index among the links of the scenario.
+    /// Index of the link in the scenario.
     pub index: usize,
-    /// How much it can carry.
+    /// How much the link can carry.
     pub capacity: Capacity,
-    /// The delay of a full buffer; nothing without a limit, or where the rate changes.
+    /// Queuing delay of a full buffer. Absent for an unlimited buffer, and for a rate that
+    /// changes.
     pub full: Option<Duration>,
-    /// Its indices in the books: one for each of so many like links.
+    /// Indices of its counters. A scenario's link with a `count` has one for each of its like
+    /// links.
     pub books: Range<usize>,
 }
 
 impl ReportedLink {
-    /// Bits that it, or all the like links together, can carry between two instants.
+    /// Bits that the link, or all like links together, can carry from `from` to `to`.
     pub fn bits(&self, from: Time, to: Time) -> f64 {
         self.capacity.bits(from, to) * self.books.len() as f64
     }
 
-    /// A name for each entry in the books.
+    /// A name for each of the like links.
     fn names(&self) -> impl Iterator<Item = String> {
         let count = self.books.len();
         (1..=count).map(move |i| if count == 1 { self.name.clone() } else { format!("{}.{i}", self.name) })
     }
 }
 
-/// Both directions of one link of the scenario, each once for every one of so many like links.
+/// Both directions of one link of the scenario: forward and reverse. Each has one entry for each
+/// like link.
 type Sides = [Vec<Built>; 2];
 
-/// A run ready to be played, and what its report needs beside the books.
+/// A run that is ready to be played, and what its report needs beside the counters.
 #[derive(Debug)]
 pub struct Plan {
     /// The run.
     pub engine: Engine,
-    /// Links with a queue, in the order of the books.
+    /// Links with a queue, in the order of their counters.
     pub links: Vec<ReportedLink>,
-    /// For each group the first link with a queue that its data meets.
+    /// For each group the first link with a queue on the path of its data.
     pub first_link: Vec<Option<usize>>,
 }
 
@@ -122,7 +126,8 @@ pub fn plan(scenario: &Scenario, seed: u64) -> Result<Plan, SimError> {
         work: Default::default(),
     };
     set_up_clockwork(scenario, &mut engine);
-    let reported = builder.network.links(); // those that come later are flows' own access
+    // links that are added after this are access links of single flows
+    let reported = builder.network.links();
     let mut first_link = Vec::new();
     let routes = scenario.routes(&links).map_err(|problem| SimError::Route(problem.to_string()))?;
     for (index, (spec, hops)) in scenario.flow.iter().zip(routes).enumerate() {
@@ -143,7 +148,7 @@ pub fn plan(scenario: &Scenario, seed: u64) -> Result<Plan, SimError> {
     Ok(Plan { engine, links: builder.reported, first_link })
 }
 
-/// Sets what happens at given times whatever the flows do.
+/// Sets the timers of what happens at fixed times: windows, events, samples.
 fn set_up_clockwork(scenario: &Scenario, engine: &mut Engine) {
     let whole = [Time::ZERO, Time::ZERO + scenario.duration];
     let mut edges: Vec<Time> = scenario.window.iter().flat_map(|w| [w.from, w.to]).chain(whole).collect();
@@ -168,7 +173,7 @@ fn recorder(scenario: &Scenario) -> Option<Recorder> {
     Some(Recorder::new(every))
 }
 
-/// Names of all flows that there were; connections that arrived by themselves are numbered.
+/// Names of all flows. Flows that began during the run are numbered within their group.
 pub fn flow_names(engine: &Engine) -> Vec<String> {
     let mut seen = vec![0; engine.groups.len()];
     let name = |flow: &Flow| {
@@ -187,7 +192,7 @@ pub fn flow_names(engine: &Engine) -> Vec<String> {
 struct Builder<'a> {
     scenario: &'a Scenario,
     seed: u64,
-    /// The size that a BDP is counted in.
+    /// Packet size for buffers that are given in BDP.
     packet: Bytes,
     network: Network,
     reported: Vec<ReportedLink>,
@@ -196,7 +201,7 @@ struct Builder<'a> {
 }
 
 impl Builder<'_> {
-    /// One direction of each of the like links that `link`, the `index`-th, stands for.
+    /// Builds one direction of `link`, the `index`-th: once for each like link.
     fn channel(
         &mut self,
         index: usize,
@@ -265,8 +270,9 @@ impl Builder<'_> {
         part_seed(self.seed, part::LINK, self.parts)
     }
 
-    /// What may wait beside the packet in service. DropTail of ns-2 counts that packet: `limit_` L lets L - 1
-    /// wait, and one in any case. (With 1 it drops everything.)
+    /// What may wait beside the packet in service. DropTail of ns-2 counts that packet: with
+    /// `limit_` = L it lets L - 1 wait. ns-2 with a limit of 1 drops every packet; here one may
+    /// wait.
     fn waiting_limit(&self, channel: &Channel, limit: BufferLimit) -> BufferLimit {
         match (self.scenario.profile, &channel.queue, limit) {
             (scenario::Profile::Ns2, QueueSpec::DropTail(_), BufferLimit::Packets(packets)) => {
@@ -276,10 +282,12 @@ impl Builder<'_> {
         }
     }
 
-    /// The propagation of a channel: part of a shared delay line where it never changes, else a line of its own.
+    /// Propagation of a channel: a constant that routes add up where the delay never changes, else
+    /// a delay line of this channel alone.
     fn line(&mut self, channel: &Channel, events: &[&scenario::Event], seed: u64) -> Propagation {
         let moves = events.iter().any(|event| event.delay.is_some());
-        // Without a queue there is no transmitter that could lose packets: the line does.
+        // A channel without a queue has no transmitter that could lose packets, so the delay
+        // line loses them.
         let loss = channel.loss.as_ref().filter(|_| !channel.is_limited());
         let lossy =
             loss.is_some() || !channel.is_limited() && events.iter().any(|event| event.loss.is_some());
@@ -288,7 +296,7 @@ impl Builder<'_> {
         }
         let mut line = match &channel.jitter {
             Some(jitter) => Delay::jittered(channel.delay, jitter.clone(), seed.wrapping_add(2)),
-            // A route that becomes shorter lets packets overtake those on the longer one.
+            // A route that becomes shorter lets packets overtake those on the longer route.
             None => Delay::fixed(channel.delay).with_reordering(true),
         };
         if let Some(loss) = loss {
@@ -297,7 +305,7 @@ impl Builder<'_> {
         Propagation::Own(self.network.line(line))
     }
 
-    /// The first link with a queue on the way of data.
+    /// The first link with a queue on the path of data.
     fn first_link(&self, hops: &[Hop], built: &[Sides]) -> Option<usize> {
         hops.iter().find_map(|hop| match side(built, hop, false, 0).link {
             Some(Step::Link(index)) => {
@@ -307,6 +315,7 @@ impl Builder<'_> {
         })
     }
 
+    /// Builds the group `spec`, the `index`-th, whose data takes `hops`: its flows, routes and timers.
     fn group(&mut self, index: usize, spec: &FlowGroup, hops: &[Hop], built: &[Sides], engine: &mut Engine) {
         let tcp = spec.tcp.resolve(self.scenario.profile);
         let mss = spec.packet.get().saturating_sub(spec.header.get()).clamp(1, 65_000);
@@ -319,7 +328,7 @@ impl Builder<'_> {
             clocks: Clocks::new(spec.sender_clock, spec.receiver_clock, tcp.timestamp_resolution),
         };
         let met = self.scenario.gateway_of(spec);
-        // Requests wait for the uplink where that has a queue.
+        // Requests need a grant of the uplink if the uplink has a queue.
         let asks = matches!((spec.app, met), (scenario::App::Request { .. }, Some((_, Part::Download))))
             && hops.iter().any(|hop| side(built, hop, true, 0).link.is_some());
         let mut shared = None;
@@ -377,7 +386,7 @@ impl Builder<'_> {
         });
     }
 
-    /// Lays the two routes of a flow: of data and of acknowledgements.
+    /// Lays the route of data and the route of acknowledgements of one flow.
     fn routes(
         &mut self,
         spec: &FlowGroup,
@@ -401,7 +410,7 @@ impl Builder<'_> {
     }
 }
 
-/// What serves the queue of a channel; nothing where the rate has no limit.
+/// What serves the queue of a channel. `None` for an unlimited rate: no queue builds up.
 fn service(channel: &Channel) -> Result<Option<Service>, SimError> {
     if let Some(path) = &channel.trace {
         return Ok(Some(Service::Trace(Arc::new(trace(path)?))));
@@ -416,14 +425,14 @@ fn trace(path: &Path) -> Result<Trace, SimError> {
     Trace::parse(&text).map_err(|cause| error(cause.to_string()))
 }
 
-/// The direction of its link that a hop of flow `flow` of a group takes; `back` for acknowledgements.
+/// The side of a link that flow `flow` of a group takes at `hop`; `back` is for acknowledgements.
 fn side(built: &[Sides], hop: &Hop, back: bool, flow: usize) -> Built {
     let copies = &built[hop.link][usize::from((hop.direction == Direction::Reverse) != back)];
     copies[flow % copies.len()]
 }
 
-/// The buffer that everything in `queue` shares, where the link's has the size `limit`; unlimited where
-/// classes have buffers and rates of their own, so that none of them is "full".
+/// The buffer that all packets in `queue` share, where the link's buffer is `limit`. Unlimited for
+/// `borrowing`, whose classes have buffers of their own: no single buffer is full.
 fn shared_limit(queue: &QueueSpec, limit: BufferLimit) -> BufferLimit {
     let own = match queue {
         QueueSpec::DropTail(params) => params.limit,

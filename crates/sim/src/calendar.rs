@@ -1,28 +1,29 @@
-//! What happens next.
+//! The calendar: which event is next.
 //!
-//! Nearly every event of a network comes from a source that is in order by itself: a delay line hands out packets
-//! in the order they went in, a transmitter finishes one packet at a time. So only the heads of the sources are
-//! merged, in a heap as large as the number of busy sources, not of packets in flight. Equal times are played in
-//! the order they were asked for, which makes a run independent of the shape of the heap.
+//! Nearly every event comes from a source that is in order by itself: a delay line delivers
+//! packets in the order in which they entered, and a transmitter finishes one packet at a time. So
+//! the heap has one entry for each busy source, not for each packet in flight. Entries of equal
+//! time are played in the order of insertion, so that a run does not depend on the shape of the
+//! heap.
 
 use leeway_units::Time;
 use std::collections::VecDeque;
 
-/// When something happens, and in which order what happens at one time was asked for; compared as one number.
+/// Time of an event and its number of insertion, compared as one number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key(u128);
 
 impl Key {
-    /// Later than everything.
+    /// Later than every event.
     pub const NEVER: Key = Key(u128::MAX);
 
-    /// At `time`, as the `order`-th.
+    /// An event at `time` that was the `order`-th insertion.
     #[inline]
     pub fn new(time: Time, order: u64) -> Self {
         Key(u128::from(time.nanos()) << 64 | u128::from(order))
     }
 
-    /// When.
+    /// Time of the event.
     #[inline]
     pub fn time(self) -> Time {
         Time::from_nanos((self.0 >> 64) as u64)
@@ -31,12 +32,12 @@ impl Key {
 
 /// A four-ary min-heap of keys with a small payload.
 ///
-/// Which of four children is the least is as good as random, and a processor that guesses wrong loses more
-/// than the comparison costs: the choice is computed. So that there are always four, sentinels follow the
-/// last entry.
+/// Which of four children is least is close to random, and a mispredicted branch costs more than
+/// the comparisons. So the choice is computed without a branch. Sentinels after the last entry
+/// make sure that there are always four children.
 #[derive(Debug)]
 pub struct Heap<T> {
-    /// The heap, then sentinels at [`Key::NEVER`].
+    /// The entries of the heap, then sentinels with [`Key::NEVER`].
     entries: Vec<(Key, T)>,
     len: usize,
 }
@@ -54,7 +55,7 @@ impl<T: Copy> Heap<T> {
         self.entries.first().filter(|_| self.len > 0)
     }
 
-    /// When the earliest entry is due; [`Key::NEVER`] if there is none.
+    /// Key of the earliest entry; [`Key::NEVER`] if the heap is empty.
     #[inline]
     pub fn next(&self) -> Key {
         self.entries.first().map_or(Key::NEVER, |entry| entry.0)
@@ -93,7 +94,7 @@ impl<T: Copy> Heap<T> {
         }
     }
 
-    /// Leaves out the entries for which `keep` is false.
+    /// Removes the entries for which `keep` is false.
     pub fn retain(&mut self, mut keep: impl FnMut(T) -> bool) {
         let all = std::mem::take(self);
         for &(key, payload) in all.entries[..all.len].iter().filter(|(_, payload)| keep(*payload)) {
@@ -108,7 +109,7 @@ impl<T: Copy> Heap<T> {
         self.sink((key, payload));
     }
 
-    /// Puts `entry` in place of the first.
+    /// Replaces the first entry by `entry`, and restores the order of the heap.
     #[inline]
     fn sink(&mut self, entry: (Key, T)) {
         let mut at = 0;
@@ -131,21 +132,21 @@ impl<T: Copy> Heap<T> {
     }
 }
 
-/// A delay line: what goes in comes out, in order, a fixed time later.
+/// A fixed delay: packets leave in the order in which they entered.
 #[derive(Debug)]
 pub struct Pipe<P> {
-    /// The delay.
+    /// Time between entering and leaving.
     pub delay: leeway_units::Duration,
     ring: VecDeque<(Key, P)>,
 }
 
 impl<P> Pipe<P> {
-    /// An empty line.
+    /// A pipe without packets.
     pub fn new(delay: leeway_units::Duration) -> Self {
         Pipe { delay, ring: VecDeque::new() }
     }
 
-    /// Puts `packet` in at `now`; the key at which it comes out if it is now the first.
+    /// Puts `packet` in at `now`. Returns its key if it is the only packet.
     #[inline]
     pub fn push(&mut self, now: Time, order: u64, packet: P) -> Option<Key> {
         let key = Key::new(now + self.delay, order);
@@ -153,7 +154,7 @@ impl<P> Pipe<P> {
         (self.ring.len() == 1).then_some(key)
     }
 
-    /// Takes the first packet out, and says when the next one comes.
+    /// Takes the first packet out. Returns it with the key of the next packet.
     #[inline]
     pub fn pop(&mut self) -> Option<(P, Option<Key>)> {
         let (_, packet) = self.ring.pop_front()?;

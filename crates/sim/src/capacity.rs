@@ -1,20 +1,20 @@
-//! How much a link could have carried.
+//! Capacity of a link: how much it could have carried.
 
 use leeway_link::Trace;
 use leeway_units::{Rate, Time};
 use std::sync::Arc;
 
-/// What a link can carry over time.
+/// Capacity of a link over time.
 #[derive(Debug, Clone)]
 pub enum Capacity {
-    /// Each rate with its beginning, in order; the first begins at zero.
+    /// Each rate with the time at which it begins, in order. The first begins at 0.
     Rates(Vec<(Time, Rate)>),
-    /// What a trace has opportunities for.
+    /// The delivery opportunities of a trace.
     Trace(Arc<Trace>),
 }
 
 impl Capacity {
-    /// `rate` until the first of `changes`.
+    /// `rate` from the start, and then `changes`.
     pub fn new(rate: Rate, mut changes: Vec<(Time, Rate)>) -> Self {
         changes.sort_by_key(|&(at, _)| at);
         let mut rates = vec![(Time::ZERO, rate)];
@@ -22,7 +22,7 @@ impl Capacity {
         Capacity::Rates(rates)
     }
 
-    /// Bits between two instants.
+    /// Bits that the link can carry from `from` to `to`.
     pub fn bits(&self, from: Time, to: Time) -> f64 {
         let rates = match self {
             Capacity::Trace(trace) => return trace.bytes_between(from, to) as f64 * 8.0,
@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn counts_the_opportunities_of_a_window() {
-        // One a millisecond for 10 ms, then none for 90 ms.
+        // One opportunity a millisecond for 10 ms, then none for 90 ms.
         let stamps: Vec<u64> = (1..=10).chain([100]).collect();
         let capacity = Capacity::Trace(Arc::new(Trace::from_millis(&stamps).expect("a trace")));
         let opportunities =

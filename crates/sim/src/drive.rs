@@ -1,4 +1,4 @@
-//! What applications do when it is their turn.
+//! What each kind of application does at its turn: connect, write, ask, pause.
 
 use crate::app::{App, part_seed};
 use crate::engine::{Engine, Timer};
@@ -9,18 +9,19 @@ use crate::tcp::sender::Sender;
 use crate::voice;
 use leeway_units::{Bytes, Duration, Time};
 
-/// A request without an answer is sent again after this time, then after twice as long, and so on.
+/// Time after which a request without an answer is sent again. It doubles with each try.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// See [`Engine`]; this part of it moves the applications.
+/// The part of [`Engine`] that runs the applications.
 impl Engine {
-    /// Sets the next turn of flow `index`.
+    /// Sets the next turn of flow `index`'s application to `at`.
     pub(crate) fn wake(&mut self, index: u32, at: Time) {
         if let Some(at) = self.flows[index as usize].app.timer.set(at) {
             self.world.set(at, Timer::App(index));
         }
     }
 
+    /// Opens a connection on flow `index`, with a handshake if the profile has one.
     pub(crate) fn connect(&mut self, index: u32) {
         let flow = &mut self.flows[index as usize];
         let group = &self.groups[flow.group as usize];
@@ -28,7 +29,7 @@ impl Engine {
         flow.opening = group.profile.options.tcp.handshake;
         match group.spec.app {
             scenario::App::Voice { .. } => flow.opening = false,
-            // A client opens: its SYN goes out in place of the request.
+            // The client opens. `request` sends the SYN in place of the first request.
             scenario::App::Request { .. } => {}
             _ if flow.opening => self.send_syn(index),
             _ => {}
@@ -36,7 +37,7 @@ impl Engine {
         self.gateway_connects(index);
     }
 
-    /// It is the turn of flow `index`'s application.
+    /// Runs the application of flow `index` once.
     pub(crate) fn turn(&mut self, index: u32) {
         let group = self.flows[index as usize].group as usize;
         let app = self.groups[group].spec.app;
@@ -70,7 +71,7 @@ impl Engine {
         }
     }
 
-    /// Without intervals: one connection without end. With: one connection an interval.
+    /// A bulk flow: one endless connection, or one connection for each interval of the scenario.
     fn bulk_turn(&mut self, index: u32, group: usize) {
         let flow = &mut self.flows[index as usize];
         let intervals = &self.groups[group].spec.intervals;
@@ -89,7 +90,7 @@ impl Engine {
         }
     }
 
-    /// Writes a message that the application waits for.
+    /// Writes a message of `size` bytes whose arrival the application waits for.
     fn write(&mut self, index: u32, size: Bytes) {
         let flow = &mut self.flows[index as usize];
         flow.sender.write(size.get().max(1));
@@ -97,7 +98,7 @@ impl Engine {
         self.pump(index);
     }
 
-    /// The message that flow `index` waited for has arrived.
+    /// The message of flow `index` has arrived in full: counts it and goes on.
     pub(crate) fn completed(&mut self, index: u32) {
         let now = self.world.now;
         let flow = &mut self.flows[index as usize];
@@ -127,7 +128,7 @@ impl Engine {
         }
     }
 
-    /// The client asks, or asks again where no answer has come.
+    /// Sends a request, or repeats it if no answer has come within the timeout.
     fn request(&mut self, index: u32, size: &scenario::Dist<Bytes>, request: Bytes) {
         if !self.flows[index as usize].open {
             self.connect(index);
@@ -139,7 +140,8 @@ impl Engine {
             flow.since = now;
             flow.waiting = false;
         } else if flow.app.answered == flow.app.turn {
-            return; // the answer is under way
+            // the server has received the request: its answer is on the way
+            return;
         }
         flow.app.tries += 1;
         let patience = REQUEST_TIMEOUT * (1 << (flow.app.tries - 1).min(6));
@@ -151,7 +153,7 @@ impl Engine {
         }
     }
 
-    /// Sends the present request, if no gateway holds it back.
+    /// Draws the size of the answer and sends the request, unless a gateway delays the request.
     fn ask(&mut self, index: u32, size: &scenario::Dist<Bytes>, request: Bytes) {
         let bytes = self.flows[index as usize].app.draw(size);
         if self.gateway_lets_ask(index, u32::try_from(bytes.get()).unwrap_or(u32::MAX)) {
@@ -159,7 +161,7 @@ impl Engine {
         }
     }
 
-    /// Sends the present request, for `bytes`.
+    /// Sends the present request for an answer of `bytes` bytes.
     pub(crate) fn send_request(&mut self, index: u32, bytes: Bytes, request: Bytes) {
         let flow = &mut self.flows[index as usize];
         let profile = &self.groups[flow.group as usize].profile;
@@ -179,7 +181,7 @@ impl Engine {
         self.request_leaves(index, bytes);
     }
 
-    /// A request is at the server.
+    /// The server receives a request and writes the answer.
     pub(crate) fn request_arrives(&mut self, packet: &Packet) {
         let flow = &mut self.flows[packet.flow() as usize];
         if let Some(sent) = flow.answered_syn.take() {
@@ -187,13 +189,13 @@ impl Engine {
             flow.sender.connected(rtt);
         }
         if packet.seq() != flow.app.turn || flow.app.answered == packet.seq() {
-            return; // an old request, or the same again
+            return; // an old request, or a repetition
         }
         flow.app.answered = packet.seq();
         self.write(packet.flow(), Bytes::new(u64::from(packet.value())));
     }
 
-    /// The host that opens sends a SYN, or sends it again. A client's timer is that of its request.
+    /// Sends a SYN, or repeats it. A client repeats a SYN by the timer of its request.
     pub(crate) fn send_syn(&mut self, index: u32) {
         let now = self.world.now;
         let flow = &mut self.flows[index as usize];
@@ -217,12 +219,12 @@ impl Engine {
         self.world.send(packet.pack());
     }
 
-    /// The other host answers a SYN.
+    /// The other host receives a SYN and sends the SYN-ACK.
     pub(crate) fn syn_arrives(&mut self, packet: &Packet) {
         let index = packet.flow();
         let flow = &mut self.flows[index as usize];
         if !flow.opening {
-            return; // it was answered before
+            return; // the connection exists already
         }
         let group = &self.groups[flow.group as usize];
         let by_client = matches!(group.spec.app, scenario::App::Request { .. });
@@ -238,12 +240,12 @@ impl Engine {
         self.world.send(answer.pack());
     }
 
-    /// The connection is there: the host that opened it may send.
+    /// The SYN-ACK arrives: the host that opened the connection may send.
     pub(crate) fn syn_ack_arrives(&mut self, packet: &Packet) {
         let (index, now) = (packet.flow(), self.world.now);
         let flow = &mut self.flows[index as usize];
         if !std::mem::take(&mut flow.opening) {
-            return; // the answer to a SYN that was sent again
+            return; // the SYN-ACK of a repeated SYN
         }
         let group = &self.groups[flow.group as usize];
         if let scenario::App::Request { size, request, .. } = group.spec.app {
@@ -256,7 +258,7 @@ impl Engine {
         self.pump(index);
     }
 
-    /// One talk packet.
+    /// Sends one voice packet.
     fn talk(&mut self, index: u32, payload: u16) {
         if !self.flows[index as usize].open {
             self.connect(index);
@@ -280,7 +282,7 @@ impl Engine {
         self.world.send(packet.pack());
     }
 
-    /// A connection arrives in `group`, and the next one is set.
+    /// A connection of a Poisson process begins in `group`. Sets the time of the next one.
     pub(crate) fn arrival(&mut self, group: u32, process: u32) {
         let entry = &mut self.groups[group as usize];
         let scenario::App::Poisson { arrivals_per_s, size } = entry.spec.app else { return };
@@ -301,6 +303,7 @@ impl Engine {
         self.write(index, bytes);
     }
 
+    /// Adds a flow for a connection of `group` that begins during the run.
     fn new_slot(&mut self, group: u32) -> u32 {
         let index = self.flows.len() as u32;
         let entry = &self.groups[group as usize];
@@ -310,7 +313,8 @@ impl Engine {
         index
     }
 
-    /// The scenario says that flow `index` ends: it writes no more, and asks for no more.
+    /// Ends flow `index` at the scenario's `stop`: its application writes and requests nothing
+    /// more.
     pub(crate) fn stop(&mut self, index: u32) {
         let flow = &mut self.flows[index as usize];
         flow.app.timer.clear();
@@ -322,7 +326,7 @@ impl Engine {
 }
 
 impl Fields {
-    /// A packet of `flow` with nothing in it.
+    /// A packet of `flow` with all other fields zero.
     pub(crate) fn blank(flow: u32) -> Fields {
         Fields {
             sent: Time::ZERO,

@@ -1,4 +1,4 @@
-//! The event loop.
+//! The event loop: plays timers and packet arrivals in order of time, until the end of the run.
 
 use crate::app::{part, part_seed};
 use crate::books::{Books, Snapshot};
@@ -15,72 +15,73 @@ use leeway_link::Loss;
 use leeway_queue::Queue;
 use leeway_units::{Duration, Time};
 
-/// Something that was set to happen.
+/// A timer in the calendar. The number is the index of what the timer belongs to.
 #[derive(Debug, Clone, Copy)]
 pub enum Timer {
-    /// Flow: nothing was acknowledged for a timeout.
+    /// Flow: the retransmission timeout (RFC 6298) expires.
     Retransmit(u32),
     /// Flow: pacing lets the next segment go.
     Pace(u32),
-    /// Flow: the host gets round to sending.
+    /// Flow: the sending host's processing delay (`tcp.overhead`) is over.
     Send(u32),
-    /// Flow: the delayed acknowledgement is due.
+    /// Flow: the receiver sends its delayed acknowledgement.
     Acknowledge(u32),
-    /// Flow: the application's turn.
+    /// Flow: the application takes its next turn.
     App(u32),
-    /// Flow: the application ends.
+    /// Flow: the application ends (`stop` in the scenario).
     Stop(u32),
-    /// Gateway: it may grant something.
+    /// Gateway: its scheduler may be able to grant bytes.
     Gateway(u32),
-    /// Gateway: it may have something to report to its relay.
+    /// Gateway: a report to its relay may be due.
     Report(u32),
-    /// Flow: the gateway that holds it reads what has come, or what was acknowledged.
+    /// Flow: the gateway reads the bytes that have arrived, or asks the kernel what was
+    /// acknowledged.
     Read(u32),
     /// Peer of a swarm: its turn.
     Peer(u32, Turn),
-    /// Group: a connection arrives, of this arrival process.
+    /// Group: a connection arrives. The second number is the arrival process.
     Arrival(u32, u32),
-    /// A window of metrics begins or ends.
+    /// A window of metrics begins or ends: take a snapshot of all counters.
     Edge,
     /// Links change: index into the scenario's events.
     Change(u32),
-    /// Time series.
+    /// Take one sample for the time series.
     Sample,
 }
 
-/// All flows that share a line of the scenario.
+/// A flow group of the scenario, and what its flows share.
 #[derive(Debug)]
 pub struct Group {
-    /// As the scenario says.
+    /// The group as the scenario describes it.
     pub spec: scenario::FlowGroup,
-    /// What its flows share.
+    /// Settings that every flow of the group has.
     pub profile: Profile,
-    /// The gateway that meets its packets, and how.
+    /// The gateway on the group's path, and the part that the group plays there.
     pub gateway: Option<(usize, scenario::Part)>,
     /// Routes of data and of acknowledgements, for connections that are made during the run.
     pub routes: (u32, u32),
-    /// Slots without a connection, for arrivals.
+    /// Flows without a connection, which the next arrival can use.
     pub free: Vec<u32>,
-    /// Randomness of each arrival process.
+    /// Random generator of each arrival process.
     pub arrivals: Vec<crate::app::App>,
 }
 
-/// A link as events and metrics know it.
+/// One direction of a link, by its indices in the network. Events change links by these indices.
 #[derive(Debug, Clone, Copy)]
 pub struct Directed {
-    /// Index of the link, if it has a queue.
+    /// Index of the link; absent without a queue.
     pub link: Option<u32>,
-    /// Index of the line, if its delay has a life of its own.
+    /// Index of the delay line; absent where the delay is fixed for the whole run.
     pub line: Option<u32>,
 }
 
-/// Connections that one run can have at one time; arrivals beyond are turned away.
+/// Most flows of one run. Connections that arrive beyond this number are turned away.
 pub(crate) const MAX_FLOWS: usize = 200_000;
 
-/// Events between two questions whether the run is still wanted: about a millisecond.
+/// Events between two calls of `cancelled`: about a millisecond.
 const ASK_EVERY: u64 = 4096;
 
-/// Time, what is set to happen, the network and the books: what a flow acts on, apart from the flows themselves.
+/// The clock, the calendar, the network and the counters: all that a flow acts on.
 #[derive(Debug, Default)]
 pub struct World {
     pub(crate) now: Time,
@@ -100,7 +101,8 @@ pub struct Engine {
     pub(crate) groups: Vec<Group>,
     pub(crate) gateways: Vec<Gateway>,
     pub(crate) swarm: Option<Swarm>,
-    /// A gateway is being asked for all that it grants.
+    /// Whether `gateway_serves` is running. What it grants calls it again; the running call goes
+    /// on.
     pub(crate) serving: bool,
     /// Changes of links, in the scenario's order, each with the link it is about.
     pub(crate) events: Vec<(Event, Directed)>,
@@ -109,7 +111,7 @@ pub struct Engine {
 }
 
 impl World {
-    /// Sets `timer`.
+    /// Puts `timer` into the calendar at `at`.
     #[inline]
     pub(crate) fn set(&mut self, at: Time, timer: Timer) {
         let key = Key::new(at, tick(&mut self.order));
@@ -123,15 +125,16 @@ impl World {
         }
     }
 
-    /// Sends `packet` on its way.
-    #[inline(always)] // as `Network::forward`
+    /// Hands `packet` to the first step of its route.
+    // `always`, for the reason given at `Network::forward`.
+    #[inline(always)]
     pub(crate) fn send(&mut self, packet: Packet) {
         // Every route has a delay or a queue: nothing arrives in the instant it is sent.
         let arrived = self.network.forward(self.now, packet, &mut self.order, &mut self.books);
         debug_assert!(arrived.is_none());
     }
 
-    /// Sends what `flow`, the `index`-th, may send now, or as soon as its host gets round to it.
+    /// Sends what `flow`, the `index`-th, may send now, or after its host's processing delay.
     #[inline(always)] // as `send`
     pub(crate) fn pump(&mut self, index: u32, flow: &mut Flow, profile: &Profile) {
         if flow.opening {
@@ -165,7 +168,7 @@ impl World {
         }
     }
 
-    /// Records `flow`, whose window may have changed, where every event is recorded.
+    /// Records `flow` if the series records every event.
     #[inline]
     fn record(&mut self, index: u32, flow: &Flow, profile: &Profile) {
         if let Some(recorder) = &mut self.books.recorder
@@ -177,7 +180,7 @@ impl World {
 }
 
 impl Engine {
-    /// Plays everything up to the end; false if it was given up because `cancelled` said so.
+    /// Plays the run up to its end. False if `cancelled` returned true before the end.
     pub fn play(&mut self, cancelled: &dyn Fn() -> bool) -> bool {
         loop {
             let (network, timer) = (self.world.network.next(), self.world.timers.next());
@@ -205,7 +208,7 @@ impl Engine {
         true
     }
 
-    /// A packet is at its host.
+    /// `packet` has reached its host.
     #[inline]
     fn arrive(&mut self, packet: Packet) {
         let index = packet.flow();
@@ -214,7 +217,9 @@ impl Engine {
         if packet.epoch() != flow.epoch || !flow.open {
             world.books.sacks.take(&packet);
             if packet.kind() == Kind::Report {
-                self.report_arrives(&packet); // it is about the home, whatever became of the flow
+                // a report is about the home, and counts even if the connection that carried it
+                // has ended
+                self.report_arrives(&packet);
             }
             return;
         }
@@ -291,14 +296,15 @@ impl Engine {
         }
     }
 
-    /// The same, without the host's delay.
+    /// [`Engine::pump`] without the host's processing delay.
     fn send_all(&mut self, index: u32) {
         let flow = &mut self.flows[index as usize];
         self.world.send_all(index, flow, &self.groups[flow.group as usize].profile);
         self.home_sends(index);
     }
 
-    /// Plays the first timer, or puts it back where it stands too early.
+    /// Fires the first timer of the calendar, or moves it if its deadline has moved (see
+    /// [`LazyTimer`](crate::tcp::rto::LazyTimer)).
     fn play_timer(&mut self) {
         let Some(&(_, timer)) = self.world.timers.first() else { return };
         let (now, flows) = (self.world.now, &mut self.flows);
@@ -359,7 +365,7 @@ impl Engine {
         self.home_sends(index);
     }
 
-    /// Sends the acknowledgement that flow `index` has delayed.
+    /// Sends the delayed acknowledgement of flow `index`.
     fn acknowledge(&mut self, index: u32) {
         let flow = &mut self.flows[index as usize];
         let profile = &self.groups[flow.group as usize].profile;

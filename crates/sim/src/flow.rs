@@ -12,12 +12,12 @@ use crate::tcp::sender::{AckIn, Next, Sender};
 use leeway_control::{LawSpec, Path};
 use leeway_units::{Duration, Time};
 
-/// What all flows of a group share.
+/// Settings that all flows of a group share.
 #[derive(Debug, Clone)]
 pub struct Profile {
-    /// Choices of the endpoints.
+    /// Settings of the TCP endpoints.
     pub options: Options,
-    /// The law that each connection starts with.
+    /// Control law of each connection.
     pub law: LawSpec,
     /// Payload bytes of a full segment.
     pub mss: u16,
@@ -25,12 +25,12 @@ pub struct Profile {
     pub header: u16,
     /// Traffic class of every packet.
     pub class: u8,
-    /// Clocks of the hosts.
+    /// Clocks of the two hosts.
     pub clocks: Clocks,
 }
 
 impl Profile {
-    /// The path as a new connection knows it.
+    /// What a control law knows of the path when a connection begins.
     pub fn path(&self) -> Path {
         let mss = u32::from(self.mss);
         Path {
@@ -41,24 +41,24 @@ impl Profile {
     }
 }
 
-/// Clocks of two hosts, as their timestamps show them.
+/// Clocks of the two hosts, as their timestamps show them.
 #[derive(Debug, Clone, Copy)]
 pub struct Clocks {
     sender: Clock,
     receiver: Clock,
     resolution: Duration,
-    /// Both clocks true and no coarser than a microsecond.
+    /// Whether both clocks show true time at a resolution of 1 µs or better.
     exact: bool,
 }
 
 impl Clocks {
-    /// Clocks read at `resolution`.
+    /// Clocks that are read with `resolution`.
     pub fn new(sender: Clock, receiver: Clock, resolution: Duration) -> Self {
         let exact = sender.is_true() && receiver.is_true() && resolution <= Duration::from_micros(1);
         Clocks { sender, receiver, resolution, exact }
     }
 
-    /// Microseconds that `clock` shows at `time`, modulo 2^64, to the resolution.
+    /// What `clock` shows at `time`, rounded down to the resolution. Unit: µs modulo 2^64.
     fn read(&self, clock: &Clock, time: Time) -> u64 {
         if clock.is_true() {
             let step = self.resolution.nanos().max(1);
@@ -71,7 +71,7 @@ impl Clocks {
         (shown.div_euclid(step) * step).div_euclid(1000) as u64
     }
 
-    /// What the sender's clock shows to have passed between two departures, in microseconds modulo 2^32.
+    /// Time between two departures by the sender's clock. Unit: µs modulo 2^32.
     #[inline]
     pub fn between(&self, earlier: Time, later: Time) -> u32 {
         if self.exact {
@@ -80,7 +80,8 @@ impl Clocks {
         self.read(&self.sender, later).wrapping_sub(self.read(&self.sender, earlier)) as u32
     }
 
-    /// Receiver's clock at `now` minus the sender's timestamp of `sent`: microseconds modulo 2^32.
+    /// One-way delay plus the offset of the clocks: receiver's clock at `now` less sender's clock
+    /// at `sent`. Unit: µs modulo 2^32.
     #[inline]
     pub fn one_way_delay(&self, sent: Time, now: Time) -> u32 {
         if self.exact {
@@ -89,7 +90,8 @@ impl Clocks {
         self.read(&self.receiver, now).wrapping_sub(self.read(&self.sender, sent)) as u32
     }
 
-    /// The round-trip time by the sender's clock; at least one microsecond, so that it is a sample.
+    /// Round-trip time by the sender's clock; at least 1 µs, because 0 means that there is no
+    /// sample.
     #[inline]
     pub fn round_trip(&self, sent: Time, now: Time) -> Duration {
         if self.exact {
@@ -100,14 +102,14 @@ impl Clocks {
     }
 }
 
-/// What a flow has done so far; only ever added to.
+/// Counters of one flow. They only grow.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Counts {
     /// Data packets sent.
     pub sent: u64,
-    /// Of them retransmissions.
+    /// Retransmissions among `sent`.
     pub retransmitted: u64,
-    /// Of them dropped on the way; the books count these, and a snapshot fills them in.
+    /// Data packets among `sent` that were dropped. Filled in by a snapshot, from the books.
     pub dropped: u64,
     /// Bytes that reached the receiver, headers included.
     pub delivered_bytes: u64,
@@ -115,9 +117,9 @@ pub struct Counts {
     pub delivered: u64,
     /// Payload bytes that reached the receiver for the first time.
     pub goodput_bytes: u64,
-    /// Timeouts.
+    /// Retransmission timeouts.
     pub timeouts: u64,
-    /// Window in bytes x seconds.
+    /// Integral of the congestion window over time. Unit: bytes × s.
     pub window_area: f64,
 }
 
@@ -127,7 +129,7 @@ impl Counts {
         self.combine(before, |now, then| now - then, self.window_area - before.window_area)
     }
 
-    /// The sum.
+    /// The sum of both.
     pub fn plus(&self, other: &Counts) -> Counts {
         self.combine(other, |a, b| a + b, self.window_area + other.window_area)
     }
@@ -146,7 +148,7 @@ impl Counts {
     }
 }
 
-/// One slot for connections, one at a time.
+/// A flow: one connection at a time between two hosts.
 #[derive(Debug)]
 pub struct Flow {
     /// The sending side.
@@ -155,42 +157,42 @@ pub struct Flow {
     pub receiver: Receiver,
     /// Index of the group.
     pub group: u32,
-    /// Where the route of data begins.
+    /// First step of the route of data.
     pub forward: u32,
-    /// Where the route of acknowledgements begins.
+    /// First step of the route of acknowledgements.
     pub reverse: u32,
-    /// Which connection of the slot this is, modulo 16: what is left of earlier ones is ignored.
+    /// Number of the connection modulo 16. Packets of earlier connections are ignored.
     pub epoch: u8,
-    /// Whether a connection is there.
+    /// Whether a connection exists.
     pub open: bool,
-    /// The handshake is under way: nothing is sent yet.
+    /// Whether the handshake is not complete yet: no data is sent.
     pub opening: bool,
     /// Times that the SYN was sent.
     pub syns: u32,
-    /// When the sending host, asked by a client, last answered a SYN; until the client's next packet.
+    /// Time of the sending host's last SYN-ACK to a client, until the client's request arrives.
     pub answered_syn: Option<Time>,
-    /// A message is on its way that the application waits for.
+    /// Whether the application waits for the arrival of a message.
     pub waiting: bool,
-    /// When the message, or the connection, began.
+    /// When the message, or the connection, began. Completion times count from here.
     pub since: Time,
-    /// A delayed acknowledgement is due.
+    /// Expires when the delayed acknowledgement is due.
     pub ack_timer: LazyTimer,
-    /// Pacing lets the next segment go.
+    /// Expires when pacing allows the next segment.
     pub pace_timer: LazyTimer,
-    /// The host has got round to sending.
+    /// Expires when the host's processing delay is over.
     pub send_timer: LazyTimer,
-    /// What it has done.
+    /// Counters.
     pub counts: Counts,
-    /// Its state at a gateway.
+    /// State of the flow at its gateway; absent without one.
     pub at_gateway: Option<GatewayFlow>,
-    /// What one peer of a swarm says to another.
+    /// Messages from one peer of a swarm to another; absent for other applications.
     pub stream: Option<Box<Stream>>,
-    /// What the application is at.
+    /// State of the application.
     pub app: App,
     window_since: Time,
 }
 
-/// Selective acknowledgement blocks of the acknowledgements that carry any, in slots that packets point to.
+/// SACK blocks of the acknowledgements in flight. A packet carries the number of its slot.
 #[derive(Debug, Default)]
 pub struct Sacks {
     slots: Vec<([Block; MAX_BLOCKS], u8)>,
@@ -198,7 +200,7 @@ pub struct Sacks {
 }
 
 impl Sacks {
-    /// Keeps `blocks`; where.
+    /// Stores `blocks`; returns the number of their slot.
     #[inline]
     fn keep(&mut self, blocks: ([Block; MAX_BLOCKS], usize)) -> u32 {
         let slot = (blocks.0, blocks.1 as u8);
@@ -214,7 +216,7 @@ impl Sacks {
         }
     }
 
-    /// Takes the blocks of `packet` out.
+    /// Removes and returns the SACK blocks of `packet`, and their number.
     #[inline]
     pub fn take(&mut self, packet: &Packet) -> ([Block; MAX_BLOCKS], usize) {
         if packet.kind() != Kind::Ack || packet.sack() == NO_SACK {
@@ -227,7 +229,7 @@ impl Sacks {
 }
 
 impl Flow {
-    /// A slot without a connection.
+    /// A flow without a connection.
     pub fn new(group: u32, profile: &Profile, forward: u32, reverse: u32, app: App) -> Self {
         let path = profile.path();
         Flow {
@@ -254,7 +256,7 @@ impl Flow {
         }
     }
 
-    /// A new connection begins; whatever is left of an earlier one is forgotten.
+    /// Begins a new connection, and forgets all state of an earlier one.
     pub fn connect(&mut self, now: Time, profile: &Profile) {
         if self.epoch != 0 || self.open || self.sender.next_seq() != 0 {
             let path = profile.path();
@@ -271,7 +273,7 @@ impl Flow {
         self.window_since = now;
     }
 
-    /// The connection ends at once, on both hosts.
+    /// Ends the connection at once, on both hosts.
     pub fn disconnect(&mut self, now: Time) {
         self.note_window(now);
         self.open = false;
@@ -283,7 +285,7 @@ impl Flow {
         self.send_timer.clear();
     }
 
-    /// Adds the window since the last change to the average.
+    /// Adds the congestion window since the last call to its integral over time.
     #[inline]
     pub fn note_window(&mut self, now: Time) {
         if self.open {
@@ -293,8 +295,10 @@ impl Flow {
         }
     }
 
-    /// The next data packet, if the connection may send one now.
-    #[inline(always)] // so that the packet is not handed over in memory
+    /// The next data packet. `Err`: nothing may be sent now, or with a time, not before that time
+    /// (pacing).
+    // Inlined, so that the packet is not passed in memory.
+    #[inline(always)]
     pub fn next_packet(&mut self, index: u32, now: Time, profile: &Profile) -> Result<Packet, Option<Time>> {
         match self.sender.next(now, &profile.options) {
             Next::Send { seq, payload, again } => {
@@ -326,8 +330,10 @@ impl Flow {
         }
     }
 
-    /// An acknowledgement of everything that has arrived; nothing if nothing has since the last one.
-    #[inline(always)] // so that the packet is not handed over in memory
+    /// An acknowledgement of all segments that have arrived. `None` if none has arrived since the
+    /// last one.
+    // Inlined, so that the packet is not passed in memory.
+    #[inline(always)]
     pub fn acknowledge(
         &mut self,
         index: u32,
@@ -349,8 +355,8 @@ impl Flow {
                 sent,
                 flow: index,
                 seq: self.receiver.next(),
-                // RFC 7323, 3.2: TSval is the clock when the acknowledgement is sent, so a delayed one says
-                // more than the path took.
+                // RFC 7323, 3.2: TSval is the clock when the acknowledgement is sent. So the wait
+                // of a delayed acknowledgement adds to the one-way delay.
                 value: profile.clocks.one_way_delay(sent, now),
                 sack,
                 step: self.reverse,
@@ -363,7 +369,7 @@ impl Flow {
         )
     }
 
-    /// A data packet arrives: whether to acknowledge at once.
+    /// A data packet arrives. Returns whether to acknowledge it at once.
     #[inline]
     pub fn accept(&mut self, packet: &Packet, profile: &Profile) -> Reply {
         let tcp = &profile.options.tcp;
@@ -378,7 +384,8 @@ impl Flow {
         reply
     }
 
-    /// An acknowledgement arrives; the round-trip sample, and an instant if the timer needs a calendar entry.
+    /// An acknowledgement arrives. Returns the round-trip sample, and a time if the retransmission
+    /// timer needs a calendar entry.
     #[inline]
     pub fn on_ack(
         &mut self,
@@ -402,7 +409,7 @@ impl Flow {
         (rtt, self.sender.on_ack(now, &ack, &profile.options))
     }
 
-    /// Whether everything that was written has arrived.
+    /// Whether the receiver has everything that the application has written.
     #[inline]
     pub fn is_delivered(&self) -> bool {
         self.sender.is_drained() && self.receiver.next() == self.sender.next_seq()

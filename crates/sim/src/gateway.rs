@@ -1,17 +1,22 @@
-//! The gateway node: `leeway-share` in virtual time. Downloads come through sockets under the live
-//! gateway's code (`leeway_share::Downlink`, see `sockets.rs`): what it grants goes to the server as a
-//! receive window. What is granted to an upload lets the sender at the node send.
+//! The gateway node: `leeway-share` in virtual time. It limits downloads and uploads of neighbours
+//! by grants.
 //!
-//! With a relay, downloads are held where they are sent. The relay sees the delay of each packet, and the
-//! gateway's reports tell the relay what the home expects. The gateway acknowledges each packet with one of its
-//! own, as the tunnel's ends do whatever the connections inside do.
+//! Without a relay, downloads come through sockets, under the code of the live gateway
+//! (`leeway_share::Downlink`, see `sockets.rs`). The server learns of a grant by its receive
+//! window. For an upload, a grant is permission for the sender at the node to send.
 //!
-//! A node that sees packets sees the home. It times bytes and acknowledgements by their packets, and
-//! tells the queues of the two directions apart by the other end's clock. A node that does not see
-//! packets times downloads by what a program reads, and learns some time later what was acknowledged.
+//! With a relay, grants limit what the relay sends. The relay knows the delay of each packet from
+//! the gateway, which acknowledges each one with a receipt, as QUIC does in the tunnel. The
+//! gateway's reports tell the relay what the home expects.
 //!
-//! Scope and limitations: a window is told in a packet of its own, and a window of 0 is possible. The servers of
-//! what comes through a relay are at the relay. Nobody sends probes, and requests through a relay do not wait.
+//! A gateway that may see packets sees the home's traffic. It times bytes and acknowledgements by
+//! their packets, and separates the queues of the two directions by the other end's clock. A
+//! gateway that may not see packets times downloads by what a program reads, and asks the kernel
+//! at intervals what was acknowledged of uploads.
+//!
+//! Scope and limitations: a window is announced in a packet of its own, and may be 0. Servers
+//! whose traffic comes through a relay are at the relay. Nothing probes the path, and requests do
+//! not wait for grants if there is a relay.
 
 mod requests;
 mod sockets;
@@ -30,15 +35,16 @@ use requests::Asking;
 use sockets::{Socket, Sockets};
 use std::collections::BTreeMap;
 
-/// One gateway.
+/// A gateway at a node of the scenario.
 #[derive(Debug)]
 pub struct Gateway {
     down: Down,
     up: Line,
     owners: [BTreeMap<FlowId, u32>; 2],
-    /// How long after an acknowledgement came the node knows of it, at the most, where it does not see packets.
+    /// Longest time from an acknowledgement until a gateway that may not see packets knows of it.
+    /// `None`: the gateway may see packets.
     acked_within: Option<Duration>,
-    /// Packets that each flow of an upload of the home had sent when the uplink heard of it last.
+    /// Packets that each upload of the home had sent when the uplink was last told of them.
     home_sent: BTreeMap<u32, u64>,
     pub(crate) timer: LazyTimer,
     pub(crate) report_timer: LazyTimer,
@@ -52,12 +58,12 @@ enum Down {
     Relay(Relay),
 }
 
-/// The relay of a gateway, and what the gateway reports to it.
+/// The relay of a gateway: its line, and the reports that it gets.
 #[derive(Debug)]
 struct Relay {
     line: Line,
     reporter: Reporter,
-    /// The flow whose way the reports take.
+    /// The flow whose reverse path the reports take: the last one that brought a packet.
     reports_by: Option<u32>,
 }
 
@@ -65,37 +71,39 @@ struct Relay {
 #[derive(Debug)]
 pub struct GatewayFlow {
     id: FlowId,
-    /// One past the last segment that may be sent, as the gateway knows it.
+    /// One past the last segment that the flow may send, as the gateway knows it.
     edge: u32,
-    /// What it has of the uplink for its requests, where they wait for that.
+    /// State of the flow's requests at the uplink; absent if they need no grant.
     asking: Option<Asking>,
-    /// Least delay of a window on its way to the server, in microseconds.
+    /// Least delay of an announced window on its way to the server. Unit: µs.
     back_us: Option<u32>,
-    /// That of acknowledgements from the server.
+    /// Delay of the way back, for an upload and for packets from a relay.
     way_back: OneWay,
     retransmitted: u64,
-    /// The connection of a download.
+    /// Socket of a download; absent with a relay, and for uploads.
     socket: Option<Socket>,
-    /// Bytes that were acknowledged since the node looked last.
+    /// Bytes acknowledged since the gateway last asked the kernel.
     unread: u64,
-    /// A read is set.
+    /// Whether the timer of the next read runs.
     reading: bool,
     round_trips: RoundTrips,
-    /// Bytes that have come from the relay, modulo 2^32: as they are here, and as the relay knows.
+    /// Bytes that have come from the relay, modulo 2^32: as counted by the gateway, and as known
+    /// to the relay.
     came: [u32; 2],
 }
 
 impl GatewayFlow {
-    /// Whether more was retransmitted than when this was asked last.
+    /// Whether the flow has retransmitted since the last call.
     fn sent_again(&mut self, retransmitted: u64) -> bool {
         retransmitted > std::mem::replace(&mut self.retransmitted, retransmitted)
     }
 }
 
 impl Gateway {
-    /// The gateway of `spec`.
+    /// The gateway that `spec` describes.
     pub fn new(spec: &scenario::Gateway) -> Gateway {
-        let policy = spec.policy().unwrap_or_default(); // checked when the scenario was read
+        // a wrong policy was reported when the scenario was checked
+        let policy = spec.policy().unwrap_or_default();
         let [down, up] = spec.laws();
         Gateway {
             down: match &spec.relay {
@@ -115,7 +123,8 @@ impl Gateway {
         }
     }
 
-    /// The `index`-th flow, of `user`, is held in that direction; where it `asks`, its requests are held as well.
+    /// Puts flow `index` of `user` under this gateway. With `asks`, its requests need grants of
+    /// the uplink. `None`: the gateway has no room for another flow.
     pub fn hold(&mut self, part: Part, user: u64, index: u32, asks: bool) -> Option<GatewayFlow> {
         let (id, socket) = match (part, &mut self.down) {
             (Part::Download, Down::Sockets(sockets)) => {
@@ -142,7 +151,7 @@ impl Gateway {
         })
     }
 
-    /// The line of what is sent to the node by a relay (0), or of what leaves the node (1).
+    /// The line of what the relay sends (direction 0), or of what leaves the node (direction 1).
     fn line(&mut self, way: usize) -> Option<&mut Line> {
         match &mut self.down {
             _ if way == 1 => Some(&mut self.up),
@@ -165,15 +174,15 @@ impl Gateway {
         }
     }
 
-    /// Whether it has the right to see packets.
+    /// Whether the gateway may see packets.
     fn sees_packets(&self) -> bool {
         self.acked_within.is_none()
     }
 }
 
-/// See [`Engine`]; this part of it asks gateways and does what they grant.
+/// The part of [`Engine`] that runs gateways: asks them for grants, and does what they grant.
 impl Engine {
-    /// The gateway that meets the packets of flow `index`, and how.
+    /// The gateway on the path of flow `index`, and how the flow passes it.
     fn met(&self, index: u32) -> Option<(usize, Part)> {
         self.groups[self.flows[index as usize].group as usize].gateway
     }
@@ -199,7 +208,8 @@ impl Engine {
         self.gateway_wants(index);
     }
 
-    /// The client of flow `index` is about to ask for `size` bytes: whether it may now.
+    /// The client of flow `index` wants to request `size` bytes. Returns whether it may do so now;
+    /// if not, the gateway sends the request later.
     pub(crate) fn gateway_lets_ask(&mut self, index: u32, size: u32) -> bool {
         let Some((gateway, part)) = self.met(index) else { return true };
         if part == Part::HomeDownload {
@@ -215,7 +225,7 @@ impl Engine {
         false
     }
 
-    /// Flow `index` asks for what it still wants.
+    /// Asks for grants for the bytes that flow `index` has to send.
     pub(crate) fn gateway_wants(&mut self, index: u32) {
         let Some((gateway, part)) = self.met(index) else { return };
         if self.is_on_socket(index) {
@@ -226,7 +236,8 @@ impl Engine {
         let Some(at_gateway) = flow.at_gateway.as_ref().filter(|_| flow.open) else { return };
         let Some(line) = self.gateways[gateway].line(part.way()) else { return };
         if part == Part::Relayed {
-            // What is in hand at the relay: the connection inside sends up to its own window.
+            // Segments that the relay holds grants for: the connection inside the tunnel sends
+            // them when its own window allows.
             let ahead = u64::from(at_gateway.edge.saturating_sub(flow.sender.next_seq()));
             let unsent = flow.sender.unsent_bytes().saturating_sub(ahead.saturating_mul(mss));
             if unsent > 0 && ahead < 2 {
@@ -241,7 +252,7 @@ impl Engine {
         self.gateway_serves(gateway);
     }
 
-    /// A data packet of flow `index` has arrived; `new` bytes of it were not there before.
+    /// A data packet of flow `index` has arrived. `new`: it has bytes that had not arrived before.
     pub(crate) fn gateway_receives(&mut self, index: u32, packet: &Packet, new: bool) {
         let Some((gateway, part)) = self.met(index) else { return };
         if part == Part::Download && new {
@@ -271,14 +282,14 @@ impl Engine {
         self.gateway_serves(gateway);
     }
 
-    /// Flow `index` has got what it asked for.
+    /// Flow `index` has received the whole answer to its request.
     pub(crate) fn gateway_rests(&mut self, index: u32) {
         if let Some((gateway, Part::Download)) = self.met(index) {
             self.socket_rests(gateway, index);
         }
     }
 
-    /// An acknowledgement of `bytes` has arrived at the sender of flow `index`, and said these delays.
+    /// An acknowledgement of `bytes` has arrived at the sender of flow `index`, with these delays.
     pub(crate) fn gateway_is_acked(&mut self, index: u32, bytes: u64, rtt_us: u64, owd_us: u32) {
         let Some((gateway, part)) = self.met(index) else { return };
         let now_us = self.world.now.micros();
@@ -309,7 +320,8 @@ impl Engine {
                 });
                 line.arrived(now_us, at_gateway.id, bytes, sample);
                 if at_gateway.sent_again(flow.counts.retransmitted) {
-                    at_gateway.round_trips.clear(); // RFC 6298, 3
+                    // RFC 6298, 3: no samples from retransmitted segments
+                    at_gateway.round_trips.clear();
                     line.lost(now_us, 1, now_us.saturating_sub(rtt_us));
                 }
             }
@@ -318,7 +330,7 @@ impl Engine {
         self.gateway_wants(index);
     }
 
-    /// The home was seen on flow `index`, which comes to gateway `gateway`.
+    /// Tells gateway `gateway` what it has seen of the home on flow `index`.
     fn home_observed(&mut self, gateway: usize, index: u32, observation: Observation) {
         let now_us = self.world.now.micros();
         let node = &mut self.gateways[gateway];
@@ -336,7 +348,7 @@ impl Engine {
         }
     }
 
-    /// A packet of flow `index` came from the relay of gateway `gateway`.
+    /// A packet of flow `index` has come from the relay of gateway `gateway`.
     fn background_came(&mut self, gateway: usize, index: u32) {
         let now_us = self.world.now.micros();
         let Some(relay) = self.gateways[gateway].relay() else { return };
@@ -346,7 +358,8 @@ impl Engine {
         }
     }
 
-    /// Gateway `gateway` reports to its relay what is due, and sets when to look again.
+    /// Sends a report to the relay of gateway `gateway` if one is due, and sets the time of the
+    /// next one.
     pub(crate) fn gateway_reports(&mut self, gateway: usize) {
         let now = self.world.now;
         let node = &mut self.gateways[gateway];
@@ -368,7 +381,7 @@ impl Engine {
         self.world.send(packet.pack());
     }
 
-    /// A packet of a gateway to its relay, the way that acknowledgements of flow `index` take.
+    /// A packet from a gateway to its relay, on the path of flow `index`'s acknowledgements.
     fn to_relay(&self, index: u32, kind: Kind, bytes: u16) -> Fields {
         let flow = &self.flows[index as usize];
         let profile = &self.groups[flow.group as usize].profile;
@@ -383,7 +396,7 @@ impl Engine {
         }
     }
 
-    /// A gateway's receipt is at its relay.
+    /// A receipt has arrived at the relay.
     pub(crate) fn receipt_arrives(&mut self, packet: &Packet) {
         let Some((gateway, _)) = self.met(packet.flow()) else { return };
         let now_us = self.world.now.micros();
@@ -401,7 +414,7 @@ impl Engine {
         self.gateway_wants(packet.flow());
     }
 
-    /// A gateway's report is at its relay.
+    /// A report has arrived at the relay.
     pub(crate) fn report_arrives(&mut self, packet: &Packet) {
         let Some((gateway, _)) = self.met(packet.flow()) else { return };
         let report = ForegroundReport { expected_bytes: packet.value(), came_bytes: packet.seq() };
@@ -410,7 +423,8 @@ impl Engine {
         self.gateway_serves(gateway);
     }
 
-    /// `bytes` of flow `index` are acknowledged, and the node does not see packets.
+    /// `bytes` of flow `index` are acknowledged, and the gateway may not see packets: sets the
+    /// timer by which the gateway asks the kernel.
     fn comes(&mut self, index: u32, bytes: u64) {
         let Some((gateway, _)) = self.met(index) else { return };
         let Some(most) = self.gateways[gateway].acked_within else { return };
@@ -423,7 +437,8 @@ impl Engine {
         }
     }
 
-    /// The gateway reads what has come of flow `index`, or looks for what was acknowledged.
+    /// The gateway reads what has come of flow `index`, or asks the kernel what was acknowledged
+    /// of it.
     pub(crate) fn gateway_reads(&mut self, index: u32) {
         let Some((gateway, part)) = self.met(index) else { return };
         let now_us = self.world.now.micros();
@@ -436,7 +451,7 @@ impl Engine {
         }
         let Some(line) = self.gateways[gateway].line(part.way()) else { return };
         if at_gateway.sent_again(flow.counts.retransmitted) {
-            // What was sent twice says nothing of the delay (RFC 6298, 3).
+            // RFC 6298, 3: no samples from retransmitted segments.
             at_gateway.round_trips.clear();
             let sent_us = now_us.saturating_sub(line.state(now_us).srtt_us);
             line.lost(now_us, mss, sent_us);
@@ -451,10 +466,12 @@ impl Engine {
         self.gateway_wants(index);
     }
 
-    /// Does what gateway `gateway` grants now, and sets when to ask it again.
+    /// Does all that gateway `gateway` grants now, and sets the time at which to ask it again.
     pub(crate) fn gateway_serves(&mut self, gateway: usize) {
         if std::mem::replace(&mut self.serving, true) {
-            return; // what a grant brings about asks again: this loop is not over
+            // A grant can lead to a call of this function. The running loop then goes on and
+            // serves it.
+            return;
         }
         let now_us = self.world.now.micros();
         let Gateway { down, up, .. } = &mut self.gateways[gateway];
@@ -508,8 +525,8 @@ impl Engine {
         }
     }
 
-    /// Nothing came of what flow `index` was granted: its round trips are longer than this, or its server has
-    /// paused.
+    /// Nothing came of the grants of flow `index` in time: either a round trip takes longer than
+    /// that, or its server pauses.
     fn given_up(&mut self, gateway: usize, way: usize, index: u32) {
         let flow = &mut self.flows[index as usize];
         let now_us = self.world.now.micros();
@@ -524,12 +541,13 @@ impl Engine {
     }
 }
 
-/// How often sockets are asked for what was acknowledged where packets are not seen, as live.
+/// Interval at which the live gateway asks sockets what was acknowledged, if it may not see
+/// packets.
 const ACKED: Duration = Duration::from_millis(2);
 
-/// A report in a datagram of the tunnel, without headers.
+/// Bytes of a report in a datagram of the tunnel, without headers.
 const REPORT_BYTES: u16 = 9;
-/// A report of a delay there (11 bytes) beside QUIC's own acknowledgement.
+/// Bytes of a receipt: a delay report (11 bytes) beside QUIC's own acknowledgement.
 const RECEIPT_BYTES: u16 = 20;
 
 fn exact(path: u32, rtt_us: u64) -> Sample {

@@ -1,8 +1,8 @@
-//! Harm to the primaries and use of spare capacity, against a run without the background.
+//! Harm to primary flows, and use of spare capacity: this run against one without the background.
 
 use crate::results::{GroupSummary, Harm, HarmSummary, Run, WindowSummary};
 
-/// Adds to each window of `beside` what the background did, where `alone` is the same run without it.
+/// Adds harm and spare use to each window of `beside`. `alone` is the same run without background.
 pub fn add(beside: &mut Run, alone: &Run) {
     for (window, reference) in beside.windows.iter_mut().zip(&alone.windows) {
         let groups = reference.groups.iter().filter_map(|before| {
@@ -14,7 +14,7 @@ pub fn add(beside: &mut Run, alone: &Run) {
     }
 }
 
-/// Ware et al. 2019: the share of what a flow has alone that it loses in company.
+/// Harm (Ware et al. 2019): the part of its performance alone that a flow loses in company.
 fn harm(alone: &GroupSummary, beside: &GroupSummary) -> Harm {
     Harm {
         name: alone.name.clone(),
@@ -33,7 +33,8 @@ fn less_is_better(alone: f64, beside: f64) -> Option<f64> {
     (beside > 0.0).then(|| ((beside - alone) / beside).clamp(0.0, 1.0))
 }
 
-/// Background throughput over what the primaries leave of the first link when alone.
+/// Use of spare capacity: background throughput over capacity less what the primaries take when
+/// alone. `None` if less than 1 % of the first link is spare.
 fn spare_use(window: &WindowSummary, alone: &WindowSummary) -> Option<f64> {
     let link = alone.links.first().or(window.links.first())?;
     let of = |window: &WindowSummary, role: &str| {

@@ -1,16 +1,16 @@
-//! Distributions of durations, as counts that can be subtracted.
+//! Distributions of durations, as counters that can be subtracted.
 
 use crate::results::Percentiles;
 use leeway_units::Duration;
 
-/// Values are counted in units of 2^UNIT nanoseconds: a quarter of a microsecond.
+/// Values are counted in units of 2^UNIT ns = 256 ns.
 const UNIT: u32 = 8;
-/// Buckets an octave: 2^7, so that a bucket is less than 1 % wide.
+/// Buckets of an octave: 2^SUB = 128, so that a bucket is less than 1 % wide.
 const SUB: u32 = 7;
 
-/// A histogram with logarithmic buckets less than 1 % wide, and the exact sum.
+/// Histogram with logarithmic buckets less than 1 % wide, and an exact sum.
 ///
-/// Only ever added to; what fell between two instants is the difference of two copies.
+/// Counters only grow. The values between two instants are the difference of two copies.
 #[derive(Debug, Clone, Default)]
 pub struct Histogram {
     counts: Vec<u64>,
@@ -18,13 +18,14 @@ pub struct Histogram {
     sum_ns: u128,
 }
 
+/// Index of the bucket for a value of `nanos` nanoseconds.
 fn index(nanos: u64) -> usize {
     let value = nanos >> UNIT;
     let octave = (63 - (value | 1).leading_zeros()).saturating_sub(SUB);
     ((u64::from(octave) << SUB) + (value >> octave)) as usize
 }
 
-/// The middle of bucket `index`, in seconds.
+/// Middle of bucket `index`. Unit: s.
 fn middle(index: usize) -> f64 {
     let octave = (index >> SUB).saturating_sub(1) as u32;
     let value = (index as u64 - (u64::from(octave) << SUB)) << octave;
@@ -50,7 +51,7 @@ impl Histogram {
         self.counts.resize(at + 1 + (1 << SUB), 0);
     }
 
-    /// Counts all that `other` has counted.
+    /// Adds the values of `other`.
     pub fn merge(&mut self, other: &Histogram) {
         if self.counts.len() < other.counts.len() {
             self.counts.resize(other.counts.len(), 0);
@@ -67,12 +68,12 @@ impl Histogram {
         self.count
     }
 
-    /// Sum of all values, in seconds.
+    /// Sum of all values. Unit: s.
     pub fn sum_s(&self) -> f64 {
         self.sum_ns as f64 * 1e-9
     }
 
-    /// What was added since `earlier`, a copy of this histogram.
+    /// The values that were added since `earlier`, a copy of this histogram.
     pub fn since(&self, earlier: &Histogram) -> Histogram {
         let mut counts = self.counts.clone();
         for (count, before) in counts.iter_mut().zip(&earlier.counts) {
@@ -81,7 +82,7 @@ impl Histogram {
         Histogram { counts, count: self.count - earlier.count, sum_ns: self.sum_ns - earlier.sum_ns }
     }
 
-    /// The value in seconds below which a share `p` of all values lies; nothing if there are none.
+    /// The `p`-quantile, as the middle of its bucket. Unit: s. `None` without values.
     pub fn quantile(&self, p: f64) -> Option<f64> {
         if self.count == 0 {
             return None;
@@ -95,7 +96,7 @@ impl Histogram {
         Some(middle(at))
     }
 
-    /// Mean and percentiles; nothing if there are no values.
+    /// Mean and percentiles. `None` without values.
     pub fn percentiles(&self) -> Option<Percentiles> {
         Some(Percentiles {
             count: self.count,

@@ -1,15 +1,16 @@
-//! Islands: groups of flows that share nothing with the others, played on threads of their own.
+//! Islands: groups of flows that share nothing with other groups. Each thread plays some islands.
 //!
-//! Two groups are of one island if their routes share a link in any direction, or if one gateway meets both.
-//! Groups whose connections are made during the run (arrivals, peers) are of one island too: such
-//! connections are numbered in the order in which they begin, and seeds and fair queues depend on the number.
+//! Two groups belong to one island if their routes share a link in any direction, or if one
+//! gateway is on the path of both. Groups whose connections begin during the run (arrivals, peers)
+//! belong to one island too: such connections are numbered in the order in which they begin, and
+//! seeds and fair queues depend on the number.
 //!
-//! Each thread builds the whole run and lets only the groups of its islands begin. So flows, links and seeds
-//! have the same numbers as on one thread, and what a thread counts of other islands is zero: the books of
-//! the run are sums of the threads' books.
+//! Each thread builds the whole run, and starts only the groups of its islands. So flows, links
+//! and seeds have the same numbers as on one thread. A thread counts zero for the other islands,
+//! so the counters of the run are the sums over the threads.
 //!
-//! Scope and limitations: a series of every event is recorded on one thread. Its rows of one instant are in
-//! the order of events, and the order of events of different threads is not known.
+//! Scope and limitations: a series of every event is recorded on one thread. Its rows of one
+//! instant are in the order of events, and events on different threads have no common order.
 
 use crate::SimError;
 use crate::build::{self, Plan};
@@ -23,29 +24,29 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
-/// Time between two questions whether the run is still wanted.
+/// Time between two calls of `cancelled`.
 const ASK_EVERY: Duration = Duration::from_millis(10);
 
-/// Something that makes groups one island.
+/// What two groups of one island have in common.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Shared {
     Link(usize),
     Gateway(usize),
-    /// The numbers of connections that are made during the run.
+    /// The numbering of connections that begin during the run.
     Numbers,
 }
 
-/// What one thread plays: the islands of some groups.
+/// The part of a run that one thread plays: some islands.
 #[derive(Debug, Clone)]
 struct Share {
-    /// For each group of the scenario whether it is among them.
+    /// For each group of the scenario whether this thread plays it.
     groups: Vec<bool>,
-    /// For each link of the scenario whether this thread records it.
+    /// For each link of the scenario whether this thread records its time series.
     links: Vec<bool>,
     flows: u64,
 }
 
-/// Plays `scenario` with `seed` on at most `threads` threads: the run after its end.
+/// Plays `scenario` with `seed` on at most `threads` threads. Returns the run after its end.
 ///
 /// # Errors
 /// Those of [`build::plan`], and [`SimError::Cancelled`].
@@ -76,7 +77,7 @@ pub fn play(
             match finished.recv_timeout(ASK_EVERY) {
                 Ok((index, plan)) => drop(played.insert(index, plan)),
                 Err(RecvTimeoutError::Disconnected) => return played,
-                // The run is given up already.
+                // the run was cancelled before
                 Err(RecvTimeoutError::Timeout) if stop.load(Ordering::Relaxed) => {}
                 Err(RecvTimeoutError::Timeout) => stop.store(cancelled(), Ordering::Relaxed),
             }
@@ -90,6 +91,7 @@ pub fn play(
     Ok(whole)
 }
 
+/// Plays `plan` on this thread.
 fn to_the_end(mut plan: Plan, cancelled: &dyn Fn() -> bool) -> Result<Plan, SimError> {
     match plan.engine.play(cancelled) {
         true => Ok(plan),
@@ -97,8 +99,8 @@ fn to_the_end(mut plan: Plan, cancelled: &dyn Fn() -> bool) -> Result<Plan, SimE
     }
 }
 
-/// The islands of `scenario`, dealt out to at most `threads` threads, by flows. The first thread has all
-/// connections that are made during the run.
+/// Distributes the islands of `scenario` over at most `threads` threads, so that each has about as
+/// many flows. The first thread has all connections that begin during the run.
 fn shares(scenario: &Scenario, threads: usize) -> Vec<Share> {
     let links = scenario.links();
     let every_event = scenario.series.is_some_and(|series| series.every == Sampling::Event);
@@ -122,7 +124,7 @@ fn shares(scenario: &Scenario, threads: usize) -> Vec<Share> {
     }
     for link in 0..links.len() {
         if !shares.iter().any(|share| share.links[link]) {
-            shares[0].links[link] = true; // nobody uses it
+            shares[0].links[link] = true; // no flow uses this link
         }
     }
     shares
@@ -150,13 +152,13 @@ fn islands(scenario: &Scenario, routes: &[Vec<Hop>]) -> Vec<Vec<usize>> {
     groups.into_values().collect()
 }
 
-/// Whether connections of `group` are made during the run.
+/// Whether connections of `group` begin during the run.
 fn makes_connections(group: &FlowGroup) -> bool {
     matches!(group.app, App::Poisson { .. } | App::Peer { .. })
 }
 
 impl Share {
-    /// Plays the run in which only these groups begin.
+    /// Plays a run in which only the groups of this share start.
     fn play(&self, scenario: &Scenario, seed: u64, cancelled: &dyn Fn() -> bool) -> Result<Plan, SimError> {
         let mut plan = build::plan(scenario, seed)?;
         let Engine { world, flows, swarm, .. } = &mut plan.engine;
@@ -179,9 +181,9 @@ impl Share {
     }
 }
 
-/// Adds what a thread has played of other islands.
+/// Adds the counters and series of another thread's run.
 fn add(whole: &mut Engine, part: Engine) {
-    // Each thread plays what happens at given times whatever the flows do; the run has it once.
+    // Every thread plays the timers of `set_up_clockwork`. The run counts them once.
     let changes = whole.events.iter().filter(|(event, _)| event.at <= whole.end).count();
     let every = whole.world.books.recorder.as_ref().and_then(|recorder| recorder.every);
     let samples = every.map_or(0, |every| whole.end.nanos() / every.nanos().max(1) + 1);
@@ -197,7 +199,7 @@ fn add(whole: &mut Engine, part: Engine) {
     }
 }
 
-/// The rows of two tables by time, and by flow or link.
+/// Merges the rows of two tables by time, and then by flow or link.
 macro_rules! joined {
     ($own:expr, $more:expr, $kind:ident by $key:ident { $($column:ident),+ }) => {{
         let (own, more): ($kind, $kind) = ($own, $more);
@@ -206,7 +208,7 @@ macro_rules! joined {
     }};
 }
 
-/// Adds the rows of other flows and links.
+/// Adds the rows of the flows and links that another thread recorded.
 fn join(own: &mut Series, more: Series) {
     own.flows = joined!(take(&mut own.flows), more.flows, FlowSeries by flow {
         time_s, flow, cwnd_pkt, ssthresh_pkt, inflight_pkt, queuing_delay_ms, srtt_ms, phase, rate_bps
@@ -216,7 +218,7 @@ fn join(own: &mut Series, more: Series) {
     });
 }
 
-/// For each row of two tables together whether it is of the second.
+/// For each row of the merged table whether it comes from the second table.
 fn turns(tables: [(&[f64], &[u32]); 2]) -> Vec<bool> {
     let [mut own, mut more] = tables.map(|(times, keys)| times.iter().zip(keys).peekable());
     let next = || {
@@ -239,7 +241,8 @@ fn in_turn<T>(turns: &[bool], own: Vec<T>, more: Vec<T>) -> Vec<T> {
 mod tests {
     use super::*;
 
-    /// Lines, each with one group, and what else a scenario says of the lines and of the groups.
+    /// A scenario of `count` separate links, each with one flow group. `groups` adds lines to each
+    /// group, `rest` to the scenario.
     fn lines(count: usize, groups: &[&str], rest: &str) -> Scenario {
         let mut text = format!("duration = \"1 s\"\n{rest}\n");
         for i in 0..count {
@@ -253,7 +256,7 @@ mod tests {
         Scenario::parse(&text, "lines.toml").unwrap()
     }
 
-    /// The groups of each thread.
+    /// The groups that each thread plays.
     fn dealt(scenario: &Scenario, threads: usize) -> Vec<Vec<usize>> {
         let groups = |share: &Share| (0..share.groups.len()).filter(|&group| share.groups[group]).collect();
         shares(scenario, threads).iter().map(groups).collect()

@@ -1,9 +1,9 @@
 //! The simulator: real protocol endpoints over the links of `leeway-link`, in virtual time.
 //!
-//! [`run`] plays a [`scenario::Scenario`] with a seed and reports a [`results::Run`]: the same scenario and
-//! seed give the same bytes, wherever and however often. Inside, [`build`] lays out links and flows, the
-//! engine plays events in order, [`islands`] has parts that share nothing played on several threads, and
-//! [`summary`] turns what was counted into metrics.
+//! [`run`] plays a [`scenario::Scenario`] with a seed and returns a [`results::Run`]. The same
+//! scenario and seed give the same bytes on every machine. Inside, [`build`] lays out links and
+//! flows, the engine plays events in order, [`islands`] distributes parts that share nothing over
+//! several threads, and [`summary`] turns counters into metrics.
 
 mod app;
 mod books;
@@ -31,15 +31,15 @@ pub use histogram::Histogram;
 use results::Run;
 use scenario::Scenario;
 
-/// Version of everything that decides what a run gives: of this package, and a hash of the sources of laws,
-/// queues, links and simulator. Equal versions give equal results.
+/// Version of all that decides the outcome of a run: the version of this package, and a hash of
+/// the sources of laws, queues, links, sharing and simulator. Equal versions give equal results.
 pub const ENGINE: &str = concat!(env!("CARGO_PKG_VERSION"), "+", env!("LEEWAY_ENGINE_HASH"));
 
 /// Why a scenario could not be run.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SimError {
-    /// A flow has no way to its receiver.
+    /// A flow has no route to its receiver.
     #[error("{0}")]
     Route(String),
     /// A trace file could not be used.
@@ -47,10 +47,10 @@ pub enum SimError {
     Trace {
         /// The file.
         file: String,
-        /// What is wrong with it.
+        /// What is wrong with the file.
         why: String,
     },
-    /// Whoever asked for the run does not want it any more.
+    /// The caller cancelled the run.
     #[error("the run was cancelled")]
     Cancelled,
 }
@@ -60,15 +60,15 @@ pub fn run(scenario: &Scenario, seed: u64) -> Result<Run, SimError> {
     run_unless(scenario, seed, 1, &|| false)
 }
 
-/// Plays `scenario` with `seed`, and where it asks for a baseline plays it again without its background flows and
-/// reports what the background cost the primaries.
+/// Plays `scenario` with `seed`. If the scenario asks for a baseline, plays it again without its
+/// background flows, and reports the harm that they did.
 pub fn run_with_baseline(scenario: &Scenario, seed: u64) -> Result<Run, SimError> {
     run_with_baseline_unless(scenario, seed, 1, &|| false)
 }
 
-/// [`run`] on at most `threads` threads, given up soon after `cancelled` says so. Parts of the scenario that
-/// share nothing are played on threads of their own; the result is the same. The calling thread asks
-/// `cancelled` every few thousand events, or every few milliseconds while others play.
+/// [`run`] on at most `threads` threads, until `cancelled` returns true. Parts of the scenario
+/// that share nothing are played on threads of their own; the result is the same. The calling
+/// thread calls `cancelled` every 4096 events, or every 10 ms while other threads play.
 ///
 /// # Errors
 /// Those of [`run`], and [`SimError::Cancelled`].
@@ -89,7 +89,7 @@ pub fn run_unless(
     Ok(Run { seed, windows, work, series })
 }
 
-/// [`run_with_baseline`] on at most `threads` threads, given up soon after `cancelled` says so, as
+/// [`run_with_baseline`] on at most `threads` threads, until `cancelled` returns true, as
 /// [`run_unless`].
 ///
 /// # Errors

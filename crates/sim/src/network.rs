@@ -1,4 +1,4 @@
-//! Packets between hosts: routes made of delay lines and transmitters, played in order of time.
+//! The network: each route is a list of delays and transmitters, played in order of time.
 
 use crate::calendar::{Heap, Key, Pipe};
 use crate::packet::Packet;
@@ -7,52 +7,54 @@ use leeway_queue::{AnyQueue, Reason, Report};
 use leeway_units::{Duration, Time};
 use std::collections::BTreeMap;
 
-/// Where a packet is next on its route.
+/// One step of a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// A delay that never changes.
+    /// A fixed delay.
     Pipe(u32),
-    /// A delay with jitter, loss or changes during the run.
+    /// A delay with jitter, with loss, or with changes during the run.
     Line(u32),
-    /// A queue, what serves it and the delay after it.
+    /// A queue, the transmitter that serves it, and a fixed delay after it.
     Link(u32),
-    /// The end: it is at its host.
+    /// The end of the route: the packet is at its host.
     Arrive,
 }
 
-/// One direction of one link, built.
+/// One direction of one link, as steps for routes.
 #[derive(Debug, Clone, Copy)]
 pub struct Built {
-    /// Its queue and, where that never changes, its delay.
+    /// The queue with its transmitter, and the propagation delay where that is fixed. Absent
+    /// without a queue.
     pub link: Option<Step>,
-    /// What is left of its delay.
+    /// The rest of the propagation delay.
     pub delay: Propagation,
 }
 
-/// The delay of a channel, as a route meets it.
+/// Propagation delay of a channel.
 #[derive(Debug, Clone, Copy)]
 pub enum Propagation {
-    /// Never changes: delays that follow each other become one.
+    /// Constant. Constant delays in a row are added up to one.
     Fixed(Duration),
-    /// Has a life of its own.
+    /// A delay line of this channel alone.
     Own(Step),
 }
 
-/// Hears what happens to packets on the way.
+/// Receives a call for each thing that happens to a packet on its way.
 pub trait Watch {
     /// A packet is offered to `link`.
     fn offered(&mut self, link: u32);
-    /// `packet` is dropped at, or lost on, `link`, or on a line without a queue.
+    /// `packet` is dropped by the queue of `link`, or lost on `link`. `None`: on a delay line
+    /// without a queue.
     fn dropped(&mut self, now: Time, link: Option<u32>, packet: Packet, reason: Reason);
     /// A packet is marked congestion-experienced at `link`.
     fn marked(&mut self, link: u32);
     /// A packet has left `link`, after `wait` in its queue.
     fn departed(&mut self, link: u32, packet: &Packet, wait: Duration);
-    /// A packet was offered to `link`: what its queue holds now.
+    /// A packet was offered to `link`; `queue` is its queue after that.
     fn queued(&mut self, now: Time, link: u32, queue: &AnyQueue<Packet>);
 }
 
-/// A [`Watch`] as the report of one link.
+/// Passes the reports of one link to a [`Watch`].
 struct Reporting<'a, W> {
     watch: &'a mut W,
     link: u32,
@@ -75,7 +77,7 @@ impl<W: Watch> Report<Packet> for Reporting<'_, W> {
     }
 }
 
-/// A [`Watch`] as the report of a line, which has no queue and no name.
+/// Passes the losses of a delay line to a [`Watch`].
 struct Losses<'a, W> {
     watch: &'a mut W,
 }
@@ -86,7 +88,7 @@ impl<W: Watch> Report<Packet> for Losses<'_, W> {
     }
 }
 
-/// A source of events in the calendar.
+/// What an entry of the calendar belongs to.
 #[derive(Debug, Clone, Copy)]
 enum Source {
     Pipe(u32),
@@ -100,7 +102,7 @@ pub struct Network {
     /// Routes, one after the other, each ending in [`Step::Arrive`].
     pub steps: Vec<Step>,
     pipes: Vec<Pipe<Packet>>,
-    /// The delay line of each delay, for building.
+    /// Index of the pipe for each delay: routes with equal delays share one.
     pipe_of: BTreeMap<Duration, u32>,
     lines: Vec<Scheduled<Delay<Packet>>>,
     links: Vec<Link>,
@@ -109,28 +111,30 @@ pub struct Network {
 
 /// A transmitter and the fixed delay after it.
 ///
-/// A transmitter plays its events at their own times whenever it is polled. So nobody wakes it when a packet
-/// has left: it is polled when that packet has arrived, and one event a packet is saved.
+/// The transmitter plays departures at their own times whenever it is polled. So the calendar has
+/// no entry for a departure. It has one for the arrival after the delay, which polls the
+/// transmitter: one event for each packet instead of two.
 #[derive(Debug)]
 struct Link {
     transmitter: Transmitter<Packet>,
     delay: Duration,
-    /// The arrival that stands in the calendar.
+    /// Time of this link's entry in the calendar; `NEVER` without one.
     at: Time,
 }
 
 impl Link {
-    /// The next arrival after the delay, as far as it is known now.
+    /// Time of the next arrival after the delay, as known now.
     #[inline]
     fn next(&self) -> Option<Time> {
         self.transmitter.next().map(|departure| departure + self.delay)
     }
 }
 
-/// A source whose next event can move: `at` is the one that stands in the calendar.
+/// A source whose next event can move.
 #[derive(Debug)]
 struct Scheduled<S> {
     source: S,
+    /// Time of this source's entry in the calendar; `NEVER` without one.
     at: Time,
 }
 
@@ -139,7 +143,7 @@ impl<S> Scheduled<S> {
         Scheduled { source, at: Time::NEVER }
     }
 
-    /// The source's next event is `next`: an instant if the calendar lacks it.
+    /// Notes the source's next event. Returns its time if the calendar needs an earlier entry.
     #[inline]
     fn missing(&mut self, next: Option<Time>) -> Option<Time> {
         let next = next.filter(|&next| next < self.at)?;
@@ -149,7 +153,7 @@ impl<S> Scheduled<S> {
 }
 
 impl Network {
-    /// Adds a delay line for every packet that needs just this delay; its step.
+    /// The step for a fixed delay. Routes with the same delay share a pipe.
     pub fn pipe(&mut self, delay: Duration) -> Step {
         let pipes = &mut self.pipes;
         let index = *self.pipe_of.entry(delay).or_insert_with(|| {
@@ -159,19 +163,19 @@ impl Network {
         Step::Pipe(index)
     }
 
-    /// Adds a delay with a life of its own; its step.
+    /// Adds a delay line of one channel; returns its step.
     pub fn line(&mut self, delay: Delay<Packet>) -> Step {
         self.lines.push(Scheduled::new(delay));
         Step::Line(self.lines.len() as u32 - 1)
     }
 
-    /// Adds a transmitter with a fixed delay after it; its step.
+    /// Adds a transmitter with a fixed delay after it; returns its step.
     pub fn link(&mut self, transmitter: Transmitter<Packet>, delay: Duration) -> Step {
         self.links.push(Link { transmitter, delay, at: Time::NEVER });
         Step::Link(self.links.len() as u32 - 1)
     }
 
-    /// Lays one route: `first`, then `sides`, then `last`; where it begins.
+    /// Appends a route: `first`, then `sides`, then `last`. Returns the index of its first step.
     pub fn lay(&mut self, first: Duration, sides: impl Iterator<Item = Built>, last: Duration) -> u32 {
         let begin = self.steps.len();
         let mut delay = first;
@@ -190,13 +194,15 @@ impl Network {
         }
         delay += last;
         if self.steps.len() == begin {
-            delay = delay.max(Duration::from_nanos(1)); // nothing arrives in the instant it is sent
+            // nothing arrives in the instant in which it is sent
+            delay = delay.max(Duration::from_nanos(1));
         }
         self.lay_delay(&mut delay);
         self.steps.push(Step::Arrive);
         begin as u32
     }
 
+    /// Appends a step for `delay`, unless it is zero, and sets it to zero.
     fn lay_delay(&mut self, delay: &mut Duration) {
         if !delay.is_zero() {
             let step = self.pipe(*delay);
@@ -210,19 +216,21 @@ impl Network {
         self.links.len()
     }
 
-    /// Plays link `link` up to `now` and shows its queue.
+    /// Plays link `link` up to `now` and returns its queue.
     pub fn queue<W: Watch>(&mut self, now: Time, link: u32, watch: &mut W) -> &AnyQueue<Packet> {
         let entry = &mut self.links[link as usize];
         entry.transmitter.advance(now, &mut Reporting { watch, link });
         entry.transmitter.queue()
     }
 
-    /// Bytes of the packet in service of link `link` that have left by `now`, up to which it was played.
+    /// Bytes of the packet in service at link `link` that have left by `now`. The link has to be
+    /// played up to `now`.
     pub fn sent_in_part(&self, now: Time, link: u32) -> f64 {
         self.links[link as usize].transmitter.sent_in_part(now)
     }
 
-    /// Changes the transmitter of link `link` at `now`, and looks again when its next arrival is.
+    /// Changes the transmitter of link `link` at `now`, and puts an earlier next arrival into the
+    /// calendar.
     pub fn change_link<W: Watch>(
         &mut self,
         now: Time,
@@ -245,14 +253,16 @@ impl Network {
         change(&mut self.lines[line as usize].source);
     }
 
-    /// When something happens next.
+    /// Key of the next event.
     #[inline]
     pub fn next(&self) -> Key {
         self.sources.next()
     }
 
-    /// Takes `packet` at its step: into a line or queue; back if it is at its host already.
-    #[inline(always)] // a packet handed over in memory is read back word by word: half the cost of an event
+    /// Hands `packet` to the step that it is at. Returns the packet if that is its host.
+    // A packet that is passed in memory is read back word by word, which is half the cost of an
+    // event. Inlining avoids it.
+    #[inline(always)]
     pub fn forward<W: Watch>(
         &mut self,
         now: Time,
@@ -292,7 +302,7 @@ impl Network {
         }
     }
 
-    /// Plays the next event; a packet if it brought one to its host.
+    /// Plays the next event. Returns the packet if it has reached its host.
     #[inline]
     pub fn play<W: Watch>(&mut self, order: &mut u64, watch: &mut W) -> Option<Packet> {
         let &(key, source) = self.sources.first()?;
@@ -309,7 +319,8 @@ impl Network {
             Source::Link(link) => {
                 let entry = &mut self.links[link as usize];
                 if entry.at != now {
-                    self.sources.pop(); // an earlier entry has overtaken this one
+                    // the source has fired at an earlier entry
+                    self.sources.pop();
                     return None;
                 }
                 let departure = entry.transmitter.poll(now - entry.delay, &mut Reporting { watch, link });
@@ -332,7 +343,7 @@ impl Network {
         self.forward(now, packet, order, watch)
     }
 
-    /// Moves the calendar's first entry to its source's next event.
+    /// Moves the first entry of the calendar to `next`, or removes it.
     #[inline(always)]
     fn reschedule(sources: &mut Heap<Source>, at: &mut Time, next: Option<Time>, order: &mut u64) {
         match next {
@@ -348,7 +359,7 @@ impl Network {
     }
 }
 
-/// The next number of insertion.
+/// Counts one insertion into a calendar. Entries of equal time are played in this order.
 #[inline]
 pub fn tick(order: &mut u64) -> u64 {
     *order += 1;

@@ -1,9 +1,9 @@
-//! What travels: one plain record for every kind of packet.
+//! Packets: one record of four words for every kind.
 
 use leeway_queue::{Ecn, Packet as QueuePacket};
 use leeway_units::Time;
 
-/// What a packet is.
+/// Kind of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
@@ -11,82 +11,86 @@ pub enum Kind {
     Data,
     /// A TCP acknowledgement.
     Ack,
-    /// A request for `value` bytes, from a client to the sending host.
+    /// A client's request for `value` bytes, on its way to the sending host.
     Request,
     /// A datagram of a voice call.
     Voice,
-    /// The first packet of a connection.
+    /// The SYN that opens a connection.
     Syn,
-    /// The answer to it; `sent` is the time of the packet that it answers.
+    /// The SYN-ACK. `sent` is the time at which the SYN was sent.
     SynAck,
-    /// The receive window that a gateway grants: `value` is one past the last segment that may be sent.
+    /// The receive window that a gateway's kernel announces. `value` is one past the last segment
+    /// that may be sent.
     Window,
-    /// A gateway's report of the home to its relay: `value` is what the home expects, `seq` what has come to it,
-    /// modulo 2^32.
+    /// A gateway's report to its relay about the home. `value`: bytes that the home expects.
+    /// `seq`: bytes that have come to the home, modulo 2^32.
     Report,
-    /// What a gateway says to its relay of a packet that came: `value` is the packet's one-way delay in
-    /// microseconds, `seq` the bytes that have come of the flow, modulo 2^32, `sent` the time of the packet.
+    /// A gateway's receipt to its relay for one packet. `value`: one-way delay of the packet in µs.
+    /// `seq`: bytes of the flow that have come, modulo 2^32. `sent`: time at which the packet was
+    /// sent.
     Receipt,
 }
 
-/// No selective acknowledgement blocks.
+/// Value of `sack` without SACK blocks.
 pub const NO_SACK: u32 = u32::MAX;
-/// In place of the blocks: a SYN.
+/// Value of `sack` in a SYN.
 const SYN: u32 = u32::MAX - 1;
-/// In place of the blocks: the answer to one.
+/// Value of `sack` in a SYN-ACK.
 const SYN_ACK: u32 = u32::MAX - 2;
-/// In place of the blocks: a receive window.
+/// Value of `sack` in a receive window.
 const WINDOW: u32 = u32::MAX - 3;
-/// In place of the blocks: a report of the home.
+/// Value of `sack` in a report about the home.
 const REPORT: u32 = u32::MAX - 4;
-/// In place of the blocks: a receipt.
+/// Value of `sack` in a receipt.
 const RECEIPT: u32 = u32::MAX - 5;
 
-/// One packet on its way.
+/// One packet in flight.
 ///
-/// Four words, each written at once: records move from ring to ring all the time, and a word that was written in
-/// parts stalls the processor when it is read whole.
+/// Each of the four words is written as a whole. Packets are copied between buffers all the time,
+/// and a processor stalls when it reads a word that was written in parts.
 #[derive(Debug, Clone, Copy)]
 pub struct Packet {
-    /// True time at which the segment left its host; in an ACK the time of the segment that it echoes.
+    /// Time at which the segment left its host, by the simulator's clock. ACK: that of the segment
+    /// which it echoes.
     pub sent: Time,
     flow_seq: u64,
     value_sack: u64,
     step_size_kind_bits: u64,
 }
 
-/// What a packet is made of.
+/// The fields of a packet, before they are packed.
 #[derive(Debug, Clone, Copy)]
 pub struct Fields {
     /// See [`Packet::sent`].
     pub sent: Time,
     /// Index of the flow.
     pub flow: u32,
-    /// Data: segment number. ACK: next segment expected. Request and voice: a running number.
+    /// Data: segment number. ACK: next segment expected. Request and voice: number of the packet.
     pub seq: u32,
-    /// ACK: relative one-way delay of the echoed segment, in microseconds, modulo 2^32. Data and voice: payload
-    /// bytes. Request: bytes asked for.
+    /// ACK: one-way delay of the echoed segment plus the offset of the clocks, in µs modulo 2^32.
+    /// Data and voice: payload bytes. Request: bytes of the answer.
     pub value: u32,
-    /// ACK: where its SACK blocks are, or [`NO_SACK`].
+    /// ACK: slot of its SACK blocks, or [`NO_SACK`].
     pub sack: u32,
-    /// Where on its route it is: an index into the steps of the network.
+    /// Step of its route that it is at: index into
+    /// [`Network::steps`](crate::network::Network::steps).
     pub step: u32,
     /// Bytes on the wire, headers included.
     pub size: u16,
-    /// What it is.
+    /// Kind of the packet.
     pub kind: Kind,
-    /// Traffic class, 0 to [`Packet::MAX_CLASS`]; 0 is the most important.
+    /// Traffic class, from 0 (most important) to [`Packet::MAX_CLASS`].
     pub class: u8,
-    /// Connection of the flow's slot that it belongs to, modulo 16, and bits; see [`Packet::bits`].
+    /// Number of the connection modulo 16, and the ECN bits; see [`Packet::bits`].
     pub bits: u8,
 }
 
 impl Fields {
-    /// Packs them.
+    /// Packs the fields into four words.
     #[inline]
     pub fn pack(self) -> Packet {
-        // Two bits for the kind: those that TCP itself does not have are told apart where other packets have
-        // their SACK blocks.
+        // The kind has two bits. Kinds that TCP itself does not have share the value of `Request`,
+        // and differ in the field `sack`, which they do not use.
         let (kind, sack) = match self.kind {
             Kind::Syn => (Kind::Request, SYN),
             Kind::SynAck => (Kind::Request, SYN_ACK),
@@ -108,24 +112,24 @@ impl Fields {
     }
 }
 
-/// RFC 3168: the receiver saw a mark.
+/// ECN-echo (RFC 3168): the receiver saw a mark.
 pub const ECE: u8 = 1 << 0;
-/// RFC 3168: the sender has reduced its window.
+/// Congestion window reduced (RFC 3168).
 pub const CWR: u8 = 1 << 1;
-/// ECN-capable transport.
+/// ECN-capable transport (RFC 3168).
 const ECT: u8 = 1 << 2;
-/// Congestion experienced.
+/// Congestion experienced (RFC 3168).
 pub const CE: u8 = 1 << 3;
-/// The upper six bits of the byte of the kind: the class, as wide as a DSCP (RFC 2474).
+/// The upper six bits of the byte of the kind are the class, as wide as a DSCP (RFC 2474).
 const CLASS_SHIFT: u32 = 10;
-/// The upper four bits: which connection of its slot a packet belongs to.
+/// The upper four bits of `bits` number the connection.
 const EPOCH_SHIFT: u32 = 4;
 
 impl Packet {
     /// The least important traffic class that a packet can carry.
     pub const MAX_CLASS: u8 = 0x3f;
 
-    /// The `bits` of a packet of connection `epoch`, ECN-capable or not.
+    /// The `bits` of a packet of connection `epoch`, with ECT if `ecn`.
     pub fn bits(epoch: u8, ecn: bool) -> u8 {
         epoch << EPOCH_SHIFT | if ecn { ECT } else { 0 }
     }
@@ -160,7 +164,7 @@ impl Packet {
         (self.step_size_kind_bits >> 32) as usize
     }
 
-    /// Goes on to the next step of its route.
+    /// Moves the packet to the next step of its route.
     #[inline]
     pub fn advance(&mut self) {
         self.step_size_kind_bits += 1 << 32;
@@ -190,7 +194,7 @@ impl Packet {
         }
     }
 
-    /// The connection, as [`Packet::bits`] took it.
+    /// Number of the connection modulo 16, as given to [`Packet::bits`].
     #[inline]
     pub fn epoch(&self) -> u8 {
         self.step_size_kind_bits as u8 >> EPOCH_SHIFT

@@ -1,4 +1,4 @@
-//! Time series, sampled or at every event.
+//! Records time series of flows and links: at fixed intervals, or at every event.
 
 use crate::books::LinkCounts;
 use crate::flow::Flow;
@@ -10,15 +10,15 @@ use leeway_units::{Duration, Time};
 pub struct Recorder {
     /// What was recorded.
     pub series: Series,
-    /// Time between samples; nothing: at every event.
+    /// Time between samples; `None` records every event.
     pub every: Option<Duration>,
-    /// For each link whether its samples are left out, where any are.
+    /// For each link whether its samples are left out; empty if none is.
     pub omitted: Vec<bool>,
     flows: Vec<Last>,
     links: Vec<Last>,
 }
 
-/// The last sample of a flow or link, for rates.
+/// The last sample of a flow or link, from which rates are computed.
 #[derive(Debug, Clone, Copy, Default)]
 struct Last {
     time: Time,
@@ -28,7 +28,7 @@ struct Last {
 }
 
 impl Last {
-    /// Bits per second since the last sample; at one instant the rate before it.
+    /// Bit/s since the last sample. A second sample at the same instant repeats the rate.
     fn rate(&mut self, now: Time, bytes: u64) -> f64 {
         let span = (now - self.time).secs_f64();
         if span > 0.0 {
@@ -48,12 +48,13 @@ fn entry(list: &mut Vec<Last>, index: u32) -> &mut Last {
 }
 
 impl Recorder {
-    /// Samples `every` so often, or at every event.
+    /// Samples once in each interval `every`, or at every event.
     pub fn new(every: Option<Duration>) -> Self {
         Recorder { every, ..Recorder::default() }
     }
 
-    /// Makes room for so many samples of flows and links, so that the columns need not grow on the way.
+    /// Reserves memory for the given numbers of samples, so that the columns do not grow during
+    /// the run.
     pub fn reserve(&mut self, flows: usize, links: usize) {
         let (f, l) = (&mut self.series.flows, &mut self.series.links);
         let FlowSeries {

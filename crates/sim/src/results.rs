@@ -1,7 +1,8 @@
 //! What a run reports: metrics over time windows, and time series.
 //!
-//! Units are in the names: `_bps` bits per second, `_s` seconds, `_pkt` packets of one full segment. A value that
-//! does not exist (a percentile of nothing, the MOS of a bulk transfer) is absent, not zero.
+//! Units are in the names: `_bps` bit/s, `_s` seconds, `_pkt` packets of one full segment. A value
+//! that does not exist (a percentile without samples, the MOS of a bulk transfer) is absent, not
+//! zero.
 
 use serde::Serialize;
 
@@ -10,19 +11,19 @@ use serde::Serialize;
 pub struct Run {
     /// Seed of this run.
     pub seed: u64,
-    /// Metrics over each window the scenario names; the whole run if it names none.
+    /// Metrics of each window of the scenario, or of the whole run if the scenario names none.
     pub windows: Vec<WindowSummary>,
-    /// What the run cost.
+    /// Work of the simulator for this run.
     pub work: Work,
-    /// Samples over time, empty unless the scenario asks for them.
+    /// Samples over time; empty unless the scenario asks for them.
     #[serde(skip)]
     pub series: Series,
 }
 
-/// How much there was to do: deterministic, unlike the time it took.
+/// How much work a run was. The numbers are deterministic, unlike the time that the run took.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Work {
-    /// Events played.
+    /// Events that were played.
     pub events: u64,
     /// Data packets that reached their receiver.
     pub delivered_packets: u64,
@@ -30,7 +31,7 @@ pub struct Work {
     pub offered_packets: u64,
 }
 
-/// Metrics between two instants.
+/// Metrics of one window of time.
 #[derive(Debug, Clone, Serialize)]
 pub struct WindowSummary {
     /// Name from the scenario, or "run".
@@ -39,27 +40,29 @@ pub struct WindowSummary {
     pub from_s: f64,
     /// End, in seconds.
     pub to_s: f64,
-    /// One entry a link with a queue, in the scenario's order.
+    /// One entry for each link with a queue, in the scenario's order.
     pub links: Vec<LinkSummary>,
-    /// One entry a flow group, in the scenario's order.
+    /// One entry for each flow group, in the scenario's order.
     pub groups: Vec<GroupSummary>,
-    /// Jain's index over the throughput of all flows; absent with fewer than two.
+    /// Jain's index over the throughput of all flows; absent with fewer than two flows.
     pub jain: Option<f64>,
-    /// Against the same run without the background groups, where the scenario asks for a baseline.
+    /// Harm against the same run without background groups; absent unless the scenario asks for a
+    /// baseline.
     pub harm: Option<HarmSummary>,
 }
 
-/// What the background cost the primaries, and what it made of the spare capacity.
+/// Harm of the background flows to the primary flows, and how much of the spare capacity they
+/// used.
 #[derive(Debug, Clone, Serialize)]
 pub struct HarmSummary {
-    /// Per primary group: (name, harm to throughput, to p95 delay, to mean flow completion time), each in
-    /// [0, 1] as Ware et al. 2019 define it.
+    /// Harm to each primary group.
     pub groups: Vec<Harm>,
-    /// Background throughput / (capacity x time - what the primaries take alone).
+    /// Background throughput over capacity less what the primaries take when alone.
     pub spare_use: Option<f64>,
 }
 
-/// Harm to one primary group: (alone - beside)/alone where more is better, (beside - alone)/beside where less is.
+/// Harm to one primary group, from 0 to 1 (Ware et al. 2019). Where more is better: (alone -
+/// beside) / alone. Where less is better: (beside - alone) / beside.
 #[derive(Debug, Clone, Serialize)]
 pub struct Harm {
     /// Name of the primary group.
@@ -77,22 +80,22 @@ pub struct Harm {
 pub struct LinkSummary {
     /// Name of the link and direction.
     pub name: String,
-    /// Capacity in bits per second (mean over the window where it varies).
+    /// Capacity in bit/s; the mean over the window where it varies.
     pub capacity_bps: f64,
-    /// Bits of all departed packets, headers included, over capacity x time (eta).
+    /// Utilisation (η): bits that left the link, headers included, over bits that it could carry.
     pub utilisation: f64,
-    /// Dropped / offered packets.
+    /// Dropped over offered packets.
     pub loss: f64,
     /// Packets dropped at the queue or lost on the link.
     pub dropped: u64,
-    /// Packets marked congestion-experienced.
+    /// Packets marked CE (RFC 3168).
     pub marked: u64,
-    /// Mean queuing delay over the delay of a full buffer (D_Q); absent without a limit, and where the rate
-    /// changes.
+    /// Mean queuing delay over that of a full buffer (D_Q). Absent for an unlimited buffer, and
+    /// where the rate changes.
     pub queue_fill: Option<f64>,
-    /// Mean queue length in packets, over time.
+    /// Mean number of packets in the queue over time.
     pub queue_mean_pkt: f64,
-    /// Time in the queue.
+    /// Time that packets spent in the queue.
     pub delay: Option<Percentiles>,
 }
 
@@ -105,11 +108,12 @@ pub struct GroupSummary {
     pub role: String,
     /// Control law with its parameters; absent for datagrams.
     pub law: Option<String>,
-    /// Number of flows; of peers, where they are a swarm.
+    /// Number of flows; of peers, in a swarm.
     pub flows: u32,
-    /// Bits per second that reached receivers, headers included, retransmissions counted once each time.
+    /// Bits that reached receivers in a second, headers and repeated packets included.
     pub throughput_bps: f64,
-    /// Application bits per second, each byte once, in order or not.
+    /// Bits of the application that reached receivers in a second, each byte once, in order or
+    /// not.
     pub goodput_bps: f64,
     /// Throughput over the throughput of all groups.
     pub share: Option<f64>,
@@ -125,21 +129,21 @@ pub struct GroupSummary {
     pub retransmitted: u64,
     /// Data packets dropped on the way.
     pub dropped: u64,
-    /// dropped / sent.
+    /// Dropped over sent packets.
     pub loss: f64,
     /// Retransmission timeouts.
     pub timeouts: u64,
-    /// Transfers (or request/response exchanges) completed.
+    /// Transfers, or exchanges of request and answer, that were completed.
     pub completed: u64,
     /// Their completion times.
     pub completion: Option<Percentiles>,
     /// Round-trip times as the senders measured them.
     pub rtt: Option<Percentiles>,
-    /// True one-way delays of data packets.
+    /// One-way delays of data packets by the simulator's clock.
     pub owd: Option<Percentiles>,
     /// Mean window over flows and time, in segments.
     pub cwnd_mean_pkt: Option<f64>,
-    /// Mean opinion score of voice by the E-model (ITU-T G.107), 1 to 4.5.
+    /// Mean opinion score of a voice call by the E-model (ITU-T G.107), from 1 to 4.5.
     pub mos: Option<f64>,
     /// What peers of a swarm did; absent for other applications.
     pub swarm: Option<PeerSummary>,
@@ -148,24 +152,26 @@ pub struct GroupSummary {
 /// The peers of one group.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct PeerSummary {
-    /// Peers that had arrived by the end of the window, and did not have the file then.
+    /// Peers that had arrived by the end of the window and did not have the whole file then.
     pub unfinished: u32,
     /// Bytes of blocks sent.
     pub uploaded_bytes: u64,
     /// Bytes of blocks received.
     pub downloaded_bytes: u64,
-    /// Of them bytes that were there already.
+    /// Downloaded bytes that the peer had already.
     pub wasted_bytes: u64,
-    /// Bytes sent over bytes received, the mean over peers that received any; absent for seeds.
+    /// Share ratio: bytes sent over bytes received. Mean over the peers that received any; absent
+    /// for seeds.
     pub share_ratio_mean: Option<f64>,
-    /// The least of them.
+    /// Smallest share ratio.
     pub share_ratio_min: Option<f64>,
-    /// The largest of them.
+    /// Largest share ratio.
     pub share_ratio_max: Option<f64>,
-    /// Of the time in which these peers wanted something of a neighbour, the part in which it served them.
+    /// Time in which these peers were interested in a neighbour and not choked by it, over all
+    /// time in which they were interested. Summed over neighbours.
     pub served_share: Option<f64>,
-    /// Jain's index over the rates at which those that completed in the window fetched the file; absent with fewer
-    /// than two.
+    /// Jain's index over the download rates of the peers that completed the file in the window.
+    /// Absent with fewer than two.
     pub fairness: Option<f64>,
 }
 
@@ -186,7 +192,7 @@ pub struct Percentiles {
     pub max_s: f64,
 }
 
-/// Samples over time as columns; row `i` of every column of one table belongs together.
+/// Samples over time, as columns: row `i` of all columns of a table is one sample.
 #[derive(Debug, Clone, Default)]
 pub struct Series {
     /// Samples of flows.
@@ -210,7 +216,7 @@ pub struct FlowSeries {
     pub cwnd_pkt: Vec<f64>,
     /// Slow-start threshold in segments; infinite where not set.
     pub ssthresh_pkt: Vec<f64>,
-    /// Packets in flight (pipe).
+    /// Data in flight, in segments.
     pub inflight_pkt: Vec<f64>,
     /// The law's queuing delay estimate in milliseconds.
     pub queuing_delay_ms: Vec<f64>,

@@ -1,4 +1,4 @@
-//! From the books to the metrics of a window.
+//! Computes the metrics of a window from the counters.
 
 use crate::books::{GroupCounts, LinkCounts, Snapshot};
 use crate::build::Plan;
@@ -9,7 +9,7 @@ use crate::swarm::{Peer, PeerCounts};
 use crate::voice;
 use leeway_units::Time;
 
-/// Metrics over each window of `scenario`, the whole run if it names none.
+/// Metrics of each window of `scenario`, or of the whole run if it names none.
 pub fn windows(scenario: &Scenario, plan: &Plan) -> Vec<WindowSummary> {
     let end = Time::ZERO + scenario.duration;
     let whole = [("run".to_owned(), Time::ZERO, end)];
@@ -18,7 +18,7 @@ pub fn windows(scenario: &Scenario, plan: &Plan) -> Vec<WindowSummary> {
     list.into_iter().map(|(name, from, to)| Between::new(plan, from, to).summary(name)).collect()
 }
 
-/// The books between two instants.
+/// The counters between two instants.
 struct Between<'a> {
     plan: &'a Plan,
     from: Time,
@@ -56,7 +56,7 @@ impl<'a> Between<'a> {
         }
     }
 
-    /// What each flow did, by group.
+    /// What each flow counted, by group.
     fn flows_by_group(&self, groups: usize) -> Vec<Vec<Counts>> {
         let mut flows = vec![Vec::new(); groups];
         for (index, (flow, after)) in self.plan.engine.flows.iter().zip(&self.after.flows).enumerate() {
@@ -82,7 +82,7 @@ impl<'a> Between<'a> {
             dropped,
             marked,
             queue_fill: link.full.filter(|full| !full.is_zero()).map(|full| mean_wait / full.secs_f64()),
-            // Little's law: packets waiting = their rate x their wait.
+            // Little's law: mean number of packets waiting = their rate x their mean wait.
             queue_mean_pkt: ratio(wait.sum_s(), self.seconds()),
             delay: wait.percentiles(),
         }
@@ -97,7 +97,8 @@ impl<'a> Between<'a> {
         let first = self.plan.first_link[index].map(|link| &self.plan.links[link]);
         let rates: Vec<f64> = flows.iter().map(|flow| flow.delivered_bytes as f64).collect();
         let is_voice = matches!(spec.app, App::Voice { .. });
-        // A peer has many connections, most of them idle: nothing is told of one of them.
+        // A peer has many connections, most of them idle. Metrics of single flows would say
+        // nothing.
         let is_peer = matches!(spec.app, App::Peer { .. });
         let each = if is_peer { &[] } else { rates.as_slice() };
         let window_s = self.seconds() * flows.len() as f64 * f64::from(group.profile.mss);
@@ -131,7 +132,7 @@ impl<'a> Between<'a> {
         }
     }
 
-    /// What the peers of group `index` did.
+    /// Metrics of the peers of group `index`.
     fn peers(&self, index: usize) -> PeerSummary {
         let peers = self.plan.engine.swarm.iter().flat_map(|swarm| swarm.peers.iter().enumerate());
         let own: Vec<(&Peer, PeerCounts)> = peers
@@ -167,7 +168,7 @@ impl<'a> Between<'a> {
     }
 }
 
-/// Jain's index; nothing for fewer than two values, one where all are zero.
+/// Jain's index. `None` for fewer than two values; 1 if all values are zero.
 fn jain(values: &[f64]) -> Option<f64> {
     if values.len() < 2 {
         return None;
@@ -176,12 +177,12 @@ fn jain(values: &[f64]) -> Option<f64> {
     Some(if squares == 0.0 { 1.0 } else { sum * sum / (values.len() as f64 * squares) })
 }
 
-/// The least of several values; nothing for fewer than two.
+/// The smallest of several values. `None` for fewer than two.
 fn slowest(values: &[f64]) -> Option<f64> {
     (values.len() > 1).then(|| values.iter().copied().fold(f64::INFINITY, f64::min))
 }
 
-/// Zero where there is nothing to divide by.
+/// `a / b`, or 0 if `b` is 0.
 fn ratio(a: f64, b: f64) -> f64 {
     if b > 0.0 { a / b } else { 0.0 }
 }

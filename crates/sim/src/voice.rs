@@ -1,13 +1,14 @@
-//! What a voice call sounds like: the E-model (ITU-T G.107) as Cole and Rosenbluth reduced it (2001).
+//! Quality of a voice call: the E-model (ITU-T G.107), as simplified by Cole and Rosenbluth
+//! (2001).
 
 use crate::histogram::Histogram;
 use crate::scenario::Codec;
 use leeway_units::Duration;
 
-/// One talk packet every so often.
+/// Time between two voice packets.
 pub const INTERVAL: Duration = Duration::from_millis(20);
 
-/// Payload of one talk packet, in bytes.
+/// Payload of a voice packet. Unit: bytes.
 pub fn payload(codec: Codec) -> u16 {
     match codec {
         Codec::G711 => 160, // 64 kbit/s
@@ -15,18 +16,21 @@ pub fn payload(codec: Codec) -> u16 {
     }
 }
 
-/// Equipment impairment factor and loss robustness (ITU-T G.113, appendix I), and codec delay in milliseconds.
+/// Equipment impairment factor Ie, packet-loss robustness Bpl (both ITU-T G.113, appendix I), and
+/// codec delay in ms.
 fn impairment(codec: Codec) -> (f64, f64, f64) {
     match codec {
-        Codec::G711 => (0.0, 25.1, 20.0), // with packet loss concealment; delay of one packet
+        // with packet loss concealment; the delay is that of one packet
+        Codec::G711 => (0.0, 25.1, 20.0),
         Codec::G729 => (11.0, 19.0, 25.0),
     }
 }
 
-/// The mean opinion score, 1 to 4.5, of talk packets of which `sent` left and whose one-way delays were `delays`.
+/// Mean opinion score, from 1 to 4.5. `sent` voice packets were sent, and those that arrived had
+/// the one-way delays `delays`. `None` if no packet was sent.
 ///
-/// The listener's jitter buffer plays at the 99th percentile of the delay: what comes later counts as lost.
-/// Nothing if nothing was sent.
+/// The listener's jitter buffer holds packets up to the 99th percentile of the delay. Packets that
+/// arrive later count as lost.
 pub fn mos(codec: Codec, sent: u64, delays: &Histogram) -> Option<f64> {
     if sent == 0 {
         return None;
@@ -44,7 +48,7 @@ pub fn mos(codec: Codec, sent: u64, delays: &Histogram) -> Option<f64> {
     Some(score(93.2 - delay_impairment - loss_impairment))
 }
 
-/// G.107, annex B: the opinion score of transmission rating `r`.
+/// Opinion score of the transmission rating `r` (G.107, annex B).
 fn score(r: f64) -> f64 {
     match r {
         r if r <= 0.0 => 1.0,

@@ -1,12 +1,12 @@
-//! What BBR is known for, on one line of 50 Mbit/s and 40 ms, for hosts of ns-2 and of Linux (delayed
-//! acknowledgements), both with selective acknowledgements.
+//! The properties of BBR on one line of 50 Mbit/s and 40 ms, for hosts of ns-2 and of Linux
+//! (delayed acknowledgements), both with SACK.
 
 mod dumbbell;
 
 use dumbbell::{jain, line, rates, run};
 use leeway_sim::results::Run;
 
-/// A run of 60 s of which the last 40 s count.
+/// A run of 60 s. The last 40 s count.
 fn play(profile: &str, buffer: &str, more: &str, flows: &str) -> Run {
     let bottleneck = format!("rate = \"50 Mbit/s\"\ndelay = \"20 ms\"\nbuffer = \"{buffer}\"\n{more}");
     dumbbell::play(profile, &bottleneck, flows, [20, 60])
@@ -39,7 +39,7 @@ fn two_of_a_kind_share() {
     }
 }
 
-/// It starves no CUBIC and is not starved by one.
+/// BBR does not starve CUBIC, and CUBIC does not starve BBR.
 #[test]
 fn beside_cubic_both_go_on() {
     for profile in ["ns2", "linux"] {
@@ -52,7 +52,7 @@ fn beside_cubic_both_go_on() {
     }
 }
 
-/// Random losses of 1 % leave BBR most of the line, and CUBIC a twelfth.
+/// At random losses of 1 % BBR keeps most of the line, and CUBIC a twelfth.
 #[test]
 fn losses_by_chance_take_little() {
     for profile in ["ns2", "linux"] {
@@ -65,7 +65,8 @@ fn losses_by_chance_take_little() {
     }
 }
 
-/// Beside a CUBIC that fills four products of buffer it looks for the smallest round-trip time every 5 s.
+/// Beside CUBIC, which fills a buffer of 4 BDP, BBR probes for the smallest round-trip time every
+/// 5 s.
 #[test]
 fn it_looks_for_the_smallest_round_trip() {
     let text = "duration = \"40 s\"\nprofile = \"linux\"\n[dumbbell.bottleneck]\nrate = \"50 Mbit/s\"\ndelay = \"20 ms\"\n\

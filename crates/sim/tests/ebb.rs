@@ -1,5 +1,5 @@
-//! What `ebb` promises, on one line of 10 Mbit/s and 50 ms with a buffer of one bandwidth-delay product, for
-//! hosts of ns-2 and of Linux (delayed acknowledgements).
+//! What `ebb` promises, on one line of 10 Mbit/s and 50 ms with a buffer of one BDP, for hosts of
+//! ns-2 and of Linux (delayed acknowledgements).
 
 mod dumbbell;
 
@@ -7,7 +7,7 @@ use dumbbell::rates;
 use leeway_sim::results::Run;
 use leeway_sim::scenario::Scenario;
 
-/// A run of 90 s of which the last 60 s count.
+/// A run of 90 s. The last 60 s count.
 fn play(profile: &str, flows: &str) -> Run {
     let bottleneck = "rate = \"10 Mbit/s\"\ndelay = \"25 ms\"\nbuffer = \"42 pkt\"";
     dumbbell::play(profile, bottleneck, flows, [30, 90])
@@ -50,7 +50,8 @@ fn two_of_a_kind_are_equal() {
     }
 }
 
-/// What one flow uses of such a line while the acknowledgements come late, 20 s to 60 s: the median of five seeds.
+/// Utilisation of a line by one flow while acknowledgements come late, from 20 s to 60 s: median
+/// of five seeds.
 fn use_with_late_acks(mbit: u32, one_way_ms: u32, buffer: &str, jitter: &str) -> f64 {
     let text = format!(
         "duration = \"60 s\"\nprofile = \"linux\"\n\
@@ -67,14 +68,14 @@ fn use_with_late_acks(mbit: u32, one_way_ms: u32, buffer: &str, jitter: &str) ->
     used[2]
 }
 
-/// Wi-Fi, cable and mobile networks hold acknowledgements until the medium is granted.
+/// Wi-Fi, cable and mobile networks hold acknowledgements back until the medium is granted.
 #[test]
 fn acknowledgements_that_are_held_are_no_queue() {
     let used = use_with_late_acks(50, 50, "1 BDP", "aggregate:wait=10ms");
     assert!(used >= 0.6, "{used}");
 }
 
-/// Jitter as long as a packet takes on the line, or a few times as long, hides what separates two packets.
+/// Jitter of one or a few packet times hides the spacing of two packets.
 #[test]
 fn a_delay_that_varies_by_a_packets_time_is_no_queue() {
     for (mbit, one_way_ms) in [(2, 25), (10, 10), (10, 25)] {
@@ -86,7 +87,7 @@ fn a_delay_that_varies_by_a_packets_time_is_no_queue() {
     }
 }
 
-/// In a home's own network, jitter of some milliseconds is as long as the path or longer.
+/// In a home network, a jitter of a few milliseconds is as long as the path's delay, or longer.
 #[test]
 fn jitter_that_is_longer_than_the_path_is_no_queue() {
     for (mbit, one_way_ms, jitter_ms) in [(100, 1, 2), (50, 3, 2), (50, 3, 5), (100, 5, 5)] {

@@ -1,12 +1,12 @@
-//! What FlexiS is known for (Li 2023, abstract), on a line of 50 ms with a buffer of one BDP,
-//! for hosts of ns-2 and of Linux.
+//! The properties that FlexiS claims (Li 2023, abstract), on a line of 50 ms with a buffer of one
+//! BDP, for hosts of ns-2 and of Linux.
 
 mod dumbbell;
 
 use dumbbell::{flow, jain, line, rates};
 use leeway_sim::results::Run;
 
-/// A run of 60 s of which the last 40 s count.
+/// A run of 60 s. The last 40 s count.
 fn play(profile: &str, rate: &str, more: &str, flows: &str) -> Run {
     let bottleneck = format!("rate = \"{rate}\"\ndelay = \"25 ms\"\nbuffer = \"1 BDP\"\n{more}");
     dumbbell::play(profile, &bottleneck, flows, [20, 60])
@@ -29,7 +29,7 @@ fn it_harms_less_than_ledbat() {
     }
 }
 
-/// (2) "scalable across a wide range of available bandwidth"; the queue stays short.
+/// (2) "scalable across a wide range of available bandwidth". The queue stays short.
 #[test]
 fn it_uses_slow_and_fast_lines() {
     for profile in ["ns2", "linux"] {
@@ -40,8 +40,8 @@ fn it_uses_slow_and_fast_lines() {
     }
 }
 
-/// (3) "aggregate FlexiS traffic can effectively utilize available bandwidth", (4) and shares
-/// it, also with a late-comer.
+/// (3) "aggregate FlexiS traffic can effectively utilize available bandwidth"; (4) flows share it,
+/// also with a latecomer.
 #[test]
 fn several_share_what_is_there() {
     for profile in ["ns2", "linux"] {
@@ -55,7 +55,7 @@ fn several_share_what_is_there() {
     }
 }
 
-/// (4) with different round trips the shares are less equal here than there.
+/// (4) With different round-trip times the shares are less equal here than in the paper.
 #[test]
 fn round_trips_count_for_little() {
     for profile in ["ns2", "linux"] {

@@ -1,4 +1,5 @@
-//! Parts of a scenario that share nothing, on several threads: the results are those of one thread.
+//! Parts of a scenario that share nothing are played on several threads, with the results of one
+//! thread.
 
 mod common;
 
@@ -16,8 +17,8 @@ fn bytes(run: &Run) -> String {
     format!("{}\n{:?}", serde_json::to_string(run).unwrap(), run.series)
 }
 
-/// A home with a gateway, a lossy radio link with arrivals, a line with voice and access lines of its own,
-/// and two links that nobody uses.
+/// A home with a gateway; a lossy radio link with arrivals; a line with voice and access links;
+/// and two links that no flow uses.
 const THREE: &str = r#"
 duration = "6 s"
 seed = 11
@@ -192,7 +193,7 @@ fn all_threads_give_up_a_run_that_is_not_wanted() {
     assert_eq!(asked.into_inner(), 3, "nobody is asked again");
 }
 
-/// `scenario`, and the same groups over two more links.
+/// `scenario`, and its groups again over two more links.
 fn three_times(scenario: &Scenario) -> Scenario {
     let mut three = scenario.clone();
     let dumbbell = scenario.dumbbell.as_ref().unwrap();

@@ -1,4 +1,4 @@
-//! Metrics that have bounds keep them, whatever the link and however short the window.
+//! Metrics that have bounds stay within them, on any link and in windows of any length.
 
 use leeway_sim::results::{LinkSummary, Run};
 use leeway_sim::scenario::Scenario;
@@ -13,7 +13,7 @@ fn play(text: &str) -> Run {
     leeway_sim::run(&scenario, scenario.seed).expect("the scenario has routes")
 }
 
-/// Windows of `ms` each from the second second on.
+/// Windows of `ms` milliseconds each, from 2 s on.
 fn windows(count: u32, ms: u32) -> String {
     (0..count).fold(String::new(), |mut text, i| {
         let (from, to) = (2000 + i * ms, 2000 + (i + 1) * ms);
@@ -32,7 +32,8 @@ fn links(channel: &str, windows: &str) -> Vec<LinkSummary> {
 
 #[test]
 fn a_short_window_of_a_busy_link_is_used_to_one_hundred_percent() {
-    // A packet takes 12 ms: without its parts a window of 5 ms would hold all of one, or nothing.
+    // A packet takes 12 ms. Without partial packets, a window of 5 ms would count a whole packet
+    // or none.
     let each = links("rate = \"1 Mbit/s\"\nbuffer = \"50 pkt\"", &windows(40, 5));
     for (i, link) in each.iter().enumerate() {
         assert!((link.utilisation - 1.0).abs() < 1e-6, "window {i}: {}", link.utilisation);
@@ -46,7 +47,7 @@ fn a_short_window_of_a_busy_link_is_used_to_one_hundred_percent() {
 
 #[test]
 fn a_traced_link_is_used_as_far_as_the_window_has_opportunities() {
-    // 10 ms with an opportunity each millisecond, 1000 ms with one each 50 ms.
+    // Trace: an opportunity each millisecond for 10 ms, then one each 50 ms for 1000 ms.
     let stamps = (1..=10).chain((1..=20).map(|i| 10 + i * 50));
     let text = stamps.fold(String::new(), |mut text, ms| {
         writeln!(text, "{ms}").expect("text");
@@ -74,7 +75,8 @@ fn a_queue_is_at_most_full() {
         let fill = fill(&format!("buffer = \"20 pkt\"\nqueue = \"{queue}\""));
         assert!(fill.is_some_and(|fill| (0.0..=1.0).contains(&fill)), "{queue}: {fill:?}");
     }
-    // Classes have buffers and rates of their own; a link that retransmits takes longer for a full buffer.
+    // Classes have buffers and rates of their own, and on a link that retransmits a full buffer
+    // takes longer.
     let own = "buffer = \"20 pkt\"\nqueue = \"borrowing:class0=20kbit/s..30kbit/s@0\"";
     assert_eq!(fill(own), None);
     assert_eq!(fill("buffer = \"20 pkt\"\nloss = \"random:p=50%\"\narq = \"tries=8,delay=5ms\""), None);

@@ -1,4 +1,4 @@
-//! Small random scenarios through the engine: they end, they add up, and they come out the same again.
+//! Small random scenarios: runs end, counters add up, and a second run gives the same result.
 
 mod common;
 
@@ -18,7 +18,7 @@ fn check(run: &Run) -> Result<(), TestCaseError> {
             prop_assert!(group.throughput_bps.is_finite() && group.throughput_bps >= 0.0, "{group:?}");
             prop_assert!(group.goodput_bps <= group.throughput_bps * 1.001 + 1e6, "{group:?}");
             prop_assert!(group.retransmitted <= group.sent, "{group:?}");
-            // A packet sent before a window may be dropped in it.
+            // A packet that was sent before a window may be dropped in it.
             prop_assert!(window.name != "run" || group.dropped <= group.sent, "{group:?}");
             prop_assert!(group.jain.is_none_or(|jain| jain > 0.0 && jain <= 1.0 + 1e-9), "{group:?}");
             prop_assert!(group.mos.is_none_or(|mos| (1.0..=4.5).contains(&mos)), "{group:?}");

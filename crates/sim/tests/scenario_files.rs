@@ -1,4 +1,4 @@
-//! Scenario files: what is written is what is read, whatever is written.
+//! Scenario files: a scenario reads back as it was written, and no text makes the reader panic.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! The sharing in the simulator: a table to read, promises that hold on it, and what is wrong in a file.
+//! The sharing in the simulator: tables as snapshots, promises, and errors in files.
 
 #[path = "../examples/sharing/lines.rs"]
 #[allow(dead_code)]
@@ -9,7 +9,8 @@ use lines::{BLIND, HEAD, Home, Line, Neighbours, RELAY, SOCKETS, judge, row};
 
 const SLOW: Line = Line { mbps: 1.72, rtt_ms: 20, bdp: 5.0, queue: "droptail" };
 
-/// Lines of each kind of queue, round trip and buffer that end in seconds.
+/// Lines with each queue discipline, and several round-trip times and buffers, whose runs take
+/// seconds.
 const LINES: [Line; 5] = [
     SLOW,
     Line { mbps: 0.5, rtt_ms: 40, bdp: 10.0, queue: "droptail" },
@@ -47,8 +48,9 @@ fn what_a_gateway_that_sees_no_packets_makes_of_it() {
     insta::assert_snapshot!(table);
 }
 
-/// While little is read the kernel lets a server send more than was granted. A round trip that ended with a later
-/// grant would last as long as the wait for that, which would grow with it.
+/// While little is read, the kernel lets a server send more than was granted. A round-trip sample
+/// must not last until a later grant: it would then measure the wait for that grant, and make this
+/// wait longer.
 #[test]
 fn without_packets_what_was_let_through_once_does_not_starve_neighbours() {
     for (mbps, rtt_ms, bdp, home, least) in
@@ -72,8 +74,8 @@ fn what_a_relay_makes_of_it() {
     insta::assert_snapshot!(table);
 }
 
-/// A relay does not see the home: it knows of it by the reports of the other end. Under CUBIC, and without the
-/// bound, the home waits.
+/// A relay does not see the home. It knows of the home by the gateway's reports. Under CUBIC, and
+/// without the bound, the home has to wait.
 #[test]
 fn a_relay_leaves_the_line_to_a_home_that_it_does_not_see() {
     let line = Line { mbps: 10.0, rtt_ms: 40, bdp: 4.0, queue: "droptail" };
@@ -85,8 +87,8 @@ fn a_relay_leaves_the_line_to_a_home_that_it_does_not_see() {
     assert!(greedy.mean > 1.2 * beside.mean, "{greedy:?} beside {beside:?}");
 }
 
-/// What the example's head promises: neighbours have most of the line, and the home's pages come as if they
-/// were alone, unless the law does not yield.
+/// As the comment of the example promises, neighbours get most of the line, and the home's pages
+/// load as if the home were alone, unless the law does not yield.
 #[test]
 fn the_example_of_a_shared_home_does_what_it_says() {
     let text = include_str!("../../../examples/shared-home.toml");
@@ -102,9 +104,9 @@ fn the_example_of_a_shared_home_does_what_it_says() {
     }
 }
 
-/// Segments that are read together, a server's pause, a queue at a slow server and a turn that comes back at
-/// once from far away are no queue of the line: neighbours of an idle home get most of it, or some of it
-/// where it is least.
+/// Delays that are not a queue of the line: segments that are read together, a server that pauses,
+/// a queue at a slow server, and servers far away. Neighbours of an idle home still get most of
+/// the line, or in the worst case some of it.
 #[test]
 fn what_is_no_queue_of_the_line_does_not_take_it_from_neighbours() {
     let (ten, fifty) = (
@@ -125,8 +127,8 @@ fn what_is_no_queue_of_the_line_does_not_take_it_from_neighbours() {
     }
 }
 
-/// A program that reads 2 ms late holds grants that no announcement covers yet. They are not under
-/// way, so they do not count where the window is bounded by what the line carries.
+/// A program that reads 2 ms late has grants that no announced window covers yet. Such bytes are not
+/// in flight, so they do not count where the window is bounded by what the line carries.
 #[test]
 fn large_downloads_have_what_the_home_leaves() {
     for (mbps, bdp, least) in [(50.0, 1.0, 0.8), (25.0, 2.0, 0.5)] {
@@ -136,7 +138,7 @@ fn large_downloads_have_what_the_home_leaves() {
     }
 }
 
-/// A download of the home keeps a queue, through which acknowledgements of uploads come.
+/// A download of the home keeps a queue, and the acknowledgements of the uploads wait in it.
 #[test]
 fn uploads_have_the_uplink_beside_a_download_of_the_home() {
     for (line, least) in [
@@ -149,8 +151,9 @@ fn uploads_have_the_uplink_beside_a_download_of_the_home() {
     }
 }
 
-/// An upload of the home keeps a queue, in which the windows of neighbours' downloads wait. That queue is
-/// none of the downlink, and the window has room for it. Acknowledgements take little of the uplink.
+/// An upload of the home keeps a queue, and the announced windows of the neighbours' downloads
+/// wait in it. This wait is no queue of the downlink, so the window has to be larger by it.
+/// Acknowledgements take little of the uplink.
 #[test]
 fn downloads_have_a_part_of_the_downlink_beside_an_upload_of_the_home() {
     for (mbps, rtt_ms, least) in [(10.0, 40, 0.2), (10.0, 80, 0.2), (50.0, 80, 0.1)] {
@@ -161,8 +164,8 @@ fn downloads_have_a_part_of_the_downlink_beside_an_upload_of_the_home() {
     }
 }
 
-/// Receivers acknowledge a lone segment after 40 ms. With a window of one segment each segment would be a lone
-/// one, and its delay a queue by which the window stays at one segment.
+/// A receiver acknowledges a lone segment after 40 ms. With a window of one segment every segment
+/// would be alone, and the 40 ms would look like a queue that keeps the window at one segment.
 #[test]
 fn late_acknowledgements_of_lone_segments_do_not_take_the_uplink_from_uploads() {
     for mbps in [6.88, 20.0] {
@@ -172,8 +175,9 @@ fn late_acknowledgements_of_lone_segments_do_not_take_the_uplink_from_uploads() 
     }
 }
 
-/// Each request of the home is bytes that leave by the uplink. A home of 145 connections asks for 145 objects a
-/// second, of which none is a transfer that neighbours' requests wait for.
+/// Each request of the home takes some bytes of the uplink. A home with 145 connections requests
+/// 145 objects a second. None of these requests is a transfer that neighbours' requests have to
+/// wait for.
 #[test]
 fn requests_of_neighbours_leave_beside_those_of_a_busy_home() {
     let play = |home: u32| {
@@ -197,8 +201,8 @@ fn requests_of_neighbours_leave_beside_those_of_a_busy_home() {
     assert!(2 * busy.0 > quiet.0 && busy.1 < 1.1 * quiet.1, "{busy:?}, beside a quiet home {quiet:?}");
 }
 
-/// Each flow has a queue of its own, so the neighbours' thirty meet next to none. The home's one has the line
-/// all the same.
+/// Each flow has a queue of its own, so the thirty flows of neighbours see almost no queue. The
+/// home's single flow gets the line all the same.
 #[test]
 fn behind_a_fair_queue_a_download_of_the_home_has_the_line() {
     for (mbps, queue) in [(10.0, "fq_codel"), (50.0, "fq_codel"), (50.0, "codel")] {
@@ -210,8 +214,8 @@ fn behind_a_fair_queue_a_download_of_the_home_has_the_line() {
     }
 }
 
-/// Under CUBIC, and without the bound, the same gateway lets neighbours take the line from the home: it is
-/// the law that yields.
+/// Under CUBIC, and without the bound, the same gateway lets neighbours take the line from the
+/// home. It is the law that makes neighbours yield.
 #[test]
 fn under_a_law_that_does_not_yield_the_home_waits() {
     let beside = judge(SLOW, Home::Requests, Neighbours::Overload, "");
@@ -225,8 +229,8 @@ fn under_a_law_that_does_not_yield_the_home_waits() {
     assert!(greedy.mean > 1.3 * beside.mean, "{greedy:?} beside {beside:?}");
 }
 
-/// A server with one connection learns of a grant when something arrives there, so its user has a little less
-/// than half beside a user of 32 connections, and not one part of 33.
+/// A server with a single connection learns of a grant when a packet arrives there. So a user with
+/// one connection gets a little less than half beside a user with 32 connections, and not 1/33.
 #[test]
 fn users_have_similar_shares_whatever_number_of_flows_they_have() {
     let text = "duration = \"30 s\"\n[dumbbell.bottleneck]\nrate = \"5 Mbit/s\"\ndelay = \"20 ms\"\n\
@@ -266,5 +270,5 @@ fn what_is_wrong_with_a_gateway_is_told() {
     assert!(relayed("relay = \"left\"\nread_delay = \"1 ms\"").contains("leave `read_delay` out"));
     assert!(relayed("relay = \"left\"\nsees_packets = false").contains("leave `sees_packets` out"));
     let voice = format!("{held}\napp = {{ kind = \"voice\" }}");
-    assert!(wrong("node = \"right\"", &voice).contains("cannot hold this kind of application"));
+    assert!(wrong("node = \"right\"", &voice).contains("cannot limit this kind of application"));
 }

@@ -1,4 +1,4 @@
-//! What whole runs must show, against what can be computed by hand.
+//! Whole runs, against values that can be computed by hand.
 
 use leeway_sim::results::{GroupSummary, Run};
 use leeway_sim::scenario::Scenario;
@@ -17,7 +17,7 @@ fn group<'a>(run: &'a Run, name: &str) -> &'a GroupSummary {
     run.windows[0].groups.iter().find(|group| group.name == name).expect("the scenario has this group")
 }
 
-/// 10 Mbit/s, 25 ms each way, as much buffer as said.
+/// A scenario with a line of 10 Mbit/s, 25 ms in each direction, and the given buffer.
 fn dumbbell(seconds: u32, buffer: &str, rest: &str) -> String {
     format!(
         "duration = \"{seconds} s\"\nprofile = \"ns2\"\n[dumbbell.bottleneck]\nrate = \"10 Mbit/s\"\ndelay = \"25 ms\"\n\
@@ -54,7 +54,7 @@ fn fledbat_flows_find_the_equilibrium_of_the_fluid_model() {
         let run = play(&dumbbell(300, "400 pkt", &rest));
         let window = &run.windows[0];
         let capacity = 1e7 / 12_000.0;
-        // R contains the queue itself.
+        // R contains the queuing delay itself.
         let mut queue = capacity * tau;
         for _ in 0..50 {
             queue = capacity * tau + flows * tau / (zeta * (0.05 + queue / capacity));
@@ -64,7 +64,7 @@ fn fledbat_flows_find_the_equilibrium_of_the_fluid_model() {
     }
 }
 
-/// Everything that draws a random number, at once.
+/// A scenario that draws every kind of random number.
 const RANDOM: &str = r#"
 duration = "8 s"
 seed = 7
@@ -143,8 +143,8 @@ fn the_same_seed_gives_the_same_bytes_on_any_number_of_threads() {
 
 #[test]
 fn a_recovery_needs_no_timeout_and_repeats_nothing() {
-    // The timer runs out unless the retransmission restarts it: the RTT is steady, so the timeout is hardly
-    // longer.
+    // The RTT is steady, so the timeout is hardly longer than the RTT. The timer expires unless a
+    // retransmission restarts it.
     for sack in [true, false] {
         let rest = format!(
             "[[flow]]\nname = \"tcp\"\ntcp.sack = {sack}\n[[flow]]\nname = \"ledbat\"\nlaw = \"ledbat:slow_start=standard,floor=1\"\n\
@@ -154,7 +154,7 @@ fn a_recovery_needs_no_timeout_and_repeats_nothing() {
         let tcp = group(&run, "tcp");
         assert!(tcp.dropped > 10, "there was something to repair");
         assert_eq!(tcp.timeouts, 0, "SACK {sack}");
-        // The last drop may be repaired after the end.
+        // The last drop may be repaired after the end of the run.
         assert!(
             tcp.retransmitted.abs_diff(tcp.dropped) <= 1,
             "SACK {sack}: {} of {}",
@@ -164,8 +164,8 @@ fn a_recovery_needs_no_timeout_and_repeats_nothing() {
     }
 }
 
-/// One flow that overshoots a buffer in slow start and then loses packets at random: what each recovery makes
-/// of it.
+/// One flow that overshoots a buffer in slow start and then loses packets at random: each kind of
+/// recovery.
 #[test]
 fn table_of_recovery_by_kind_and_loss() {
     let mut table = String::from("loss  recovery   Mbit/s  sent again  dropped  timeouts\n");
@@ -192,8 +192,8 @@ fn table_of_recovery_by_kind_and_loss() {
 
 #[test]
 fn yielding_is_not_undone_by_slow_start() {
-    // The first flow leaves slow start by a loss at a high threshold; the second, which comes with a higher
-    // base delay, pushes it below that threshold and then all the way.
+    // The first flow leaves slow start by a loss, at a high threshold. The second flow has a
+    // larger base delay, and pushes the first below that threshold and on to its floor.
     let law = |name: &str| format!("{name}:target=25ms,slow_start=standard,floor=1");
     for law in [law("ledbat"), law("fledbat")] {
         let rest = format!("[[flow]]\nname = \"a\"\nlaw = \"{law}\"\n[series]\nevery = \"10 ms\"\n");
@@ -232,7 +232,8 @@ fn clocks_change_nothing_for_one_way_delays_but_drift() {
     }
 }
 
-/// A receiver's clock that is 100 ppm fast adds 54 ms to the delay within a base history of nine to ten minutes.
+/// A receiver's clock that is 100 ppm fast adds 54 ms to the delay during a base history of 9 to
+/// 10 minutes.
 #[test]
 fn a_fast_clock_starves_ledbat_unless_its_drift_is_corrected() {
     let delay_ms = |law: &str| {
@@ -252,17 +253,19 @@ fn a_fast_clock_starves_ledbat_unless_its_drift_is_corrected() {
 
 #[test]
 fn timeouts_double_while_nothing_passes() {
-    // The link is lost from 5 s on: at most 60 s between tries.
+    // The link loses everything from 5 s on. Tries are at most 60 s apart.
     let rest = "[[flow]]\nname = \"a\"\n[[event]]\nat = \"5 s\"\nloss = \"random:p=100%\"\n";
     let run = play(&dumbbell(305, "50 pkt", rest));
-    // 0.2 s or somewhat more, doubled up to 60 s: 8 tries in about a minute, then one a minute.
+    // The timeout is 0.2 s or a little more, doubled up to 60 s: 8 tries in about a minute, then
+    // one a minute.
     let timeouts = group(&run, "a").timeouts;
     assert!((10..=13).contains(&timeouts), "{timeouts} timeouts");
 }
 
 #[test]
 fn a_window_below_one_is_one_packet_in_several_round_trips() {
-    // Nobody yields to a queue that never empties: at the floor of a quarter, one packet in four round trips.
+    // The queue never empties, so the flow stays at its floor of a quarter: one packet in four
+    // round trips.
     let rest =
         "[[flow]]\nname = \"a\"\ntcp.receive_window = \"100 pkt\"\n[[flow]]\nname = \"b\"\nstart = \"-\"\n";
     let rest = rest.replace("start = \"-\"", "law = \"fledbat:target=5ms,zeta=5,floor=0.25\"");
@@ -276,7 +279,7 @@ fn a_window_below_one_is_one_packet_in_several_round_trips() {
 
 #[test]
 fn delayed_acks_halve_their_number_and_lost_ones_do_little_harm() {
-    // ACKs through a link of their own: at 100 kbit/s there is room for three in eight.
+    // The ACKs have a link of their own. At 100 kbit/s three in eight of them fit.
     let with = |delayed: &str, kbit: u32| {
         let reverse =
             format!("[dumbbell.reverse]\nrate = \"{kbit} kbit/s\"\ndelay = \"25 ms\"\nbuffer = \"20 pkt\"\n");
@@ -328,7 +331,8 @@ fn transfers_take_as_long_as_computed_by_hand() {
     let run = play(&dumbbell(20, "50 pkt", &format!("[[flow]]\nname = \"t\"\n{app}\n")));
     let transfer = group(&run, "t");
     assert_eq!(transfer.completed, 5);
-    // 10 segments from a window of 2: 2, 4 and 4; two round trips, one way, and the last four transmissions.
+    // 10 segments from a window of 2 are sent as 2, 4 and 4: two round trips, one way, and the
+    // transmission of the last four.
     near("completion", transfer.completion.unwrap().mean_s, 2.0 * 0.0512 + 0.025 + 4.0 * 0.0012, 0.003);
 }
 
@@ -416,8 +420,8 @@ fn a_queue_is_part_full_only_where_the_rate_is_always_the_same() {
     assert_eq!(fill(&(dumbbell("rate = \"5 Mbit/s\"") + event)), None);
 }
 
-/// A flow that got nothing for 5 s waits out its doubled timeout before it uses a pause; so that is bounded
-/// to 1 s here.
+/// A flow that got nothing for 5 s sends again only when its doubled timeout expires. The scenario
+/// bounds the timeout to 1 s.
 #[test]
 fn a_lower_class_of_strict_priority_takes_what_the_higher_one_leaves() {
     let share = |class: u32, app: &str| {

@@ -1,11 +1,12 @@
-//! Swarms: they complete, bytes add up, who gives nothing waits, runs repeat, and what is wrong in a file is told.
+//! Swarms: they complete, bytes add up, free-riders wait, runs repeat, and errors in files are
+//! reported.
 
 use leeway_sim::results::{GroupSummary, PeerSummary, Run};
 use leeway_sim::scenario::Scenario;
 
 const FILE: u64 = 64 * 65_536;
 
-/// Homes behind ADSL lines of their own and a seed; `more` is further TOML.
+/// A scenario: homes behind ADSL lines of their own, and a seed. `more` is further TOML.
 fn street(homes: u32, law: &str, queue: &str, more: &str) -> String {
     format!(
         "duration = \"400 s\"\n\
@@ -47,17 +48,20 @@ fn a_swarm_of_ten_completes_and_every_byte_that_leaves_arrives() {
         assert_eq!(leech.downloaded_bytes - leech.wasted_bytes, 10 * FILE, "{law} {queue}");
         assert!(leech.wasted_bytes < FILE, "{leech:?}");
         assert!(leech.share_ratio_mean.unwrap() > 0.5, "most comes from other homes: {leech:?}");
-        // The seed alone would take 168 s at 2 Mbit/s for all; all uplinks together take 42 s.
+        // The seed alone would take 168 s at 2 Mbit/s for all homes; all uplinks together take 42
+        // s.
         let mean = group(&run, "leech").completion.unwrap().mean_s;
         assert!((42.0..120.0).contains(&mean), "{law} {queue}: {mean} s");
     }
 }
 
-/// Kumar and Ross, Peer-assisted file distribution: the minimum distribution time (HotWeb 2006). The last of n homes
-/// has a file of F bytes after F/u_s, F/d and n F/(u_s + n u) at the earliest. Headers alone take 5 %.
+/// The minimum distribution time (Kumar and Ross, Peer-assisted file distribution, HotWeb 2006): a
+/// file of F bytes reaches the last of n homes after the largest of F/u_s, F/d and n F/(u_s + n
+/// u). Headers alone take 5 %.
 #[test]
 fn no_swarm_is_faster_than_the_bound_by_hand_and_none_much_slower() {
-    // The seed's and the homes' uplinks and the homes' downlinks in Mbit/s, and how much more it may take.
+    // Uplink of the seed, uplinks and downlinks of the homes in Mbit/s, and the factor by which a
+    // swarm may be slower.
     for (homes, seed_up, up, down, most) in [
         (1, 2.0, 0.6, 8.0, 1.1),
         (1, 8.0, 0.6, 2.0, 1.1),
@@ -79,14 +83,16 @@ fn no_swarm_is_faster_than_the_bound_by_hand_and_none_much_slower() {
     }
 }
 
-/// Homes leave when they have the file: who gives nothing gets less while they are there, and ends later.
+/// Homes leave when they have the file. A free-rider is served less while they are there, and ends
+/// later.
 #[test]
 fn who_gives_nothing_waits_longer() {
     let rider = "[[flow]]\nname = \"rider\"\ncount = 3\nfrom = \"home\"\nto = \"core\"\n\
                  app = { kind = \"peer\", slots = 0 }\n\
                  [[window]]\nname = \"early\"\nfrom = \"40 s\"\nto = \"200 s\"\n\
                  [[window]]\nname = \"all\"\nto = \"400 s\"\n";
-    // A file long enough for tit-for-tat: 27 choices; in the first nobody has given anything.
+    // A file long enough for tit-for-tat: 27 choices. At the first one nobody has given anything
+    // yet.
     let text = street(12, "cubic", "fq_codel", rider).replacen("pieces = 64", "pieces = 256", 1);
     let text = text.replacen("app = { kind = \"peer\" }", "app = { kind = \"peer\", stay = \"1 s\" }", 1);
     let [mut gives, mut takes, mut given, mut taken] = [0.0; 4];
@@ -116,7 +122,8 @@ fn the_same_seed_gives_the_same_run_and_another_one_another() {
     assert_ne!(json(&one), json(&other));
 }
 
-/// The seed leaves after 60 s, homes soon after they have the file, or at 100 s: what is left is told.
+/// The seed leaves after 60 s, homes soon after they have the file, or at 100 s. The report counts
+/// peers that did not complete.
 #[test]
 fn peers_come_and_go() {
     let text =
@@ -141,8 +148,8 @@ fn like_lines_are_reported_together() {
     assert_eq!((line.name.as_str(), line.capacity_bps), ("adsl", 6e6));
     assert_eq!(run.windows[0].links.len(), 4);
     assert!((0.05..0.99).contains(&line.utilisation), "{line:?}");
-    // Every home has a line of its own: ten calls of 80 kbit/s fit where one line of 600 kbit/s could not
-    // carry them.
+    // Each home has a line of its own: ten calls of 80 kbit/s fit, which one line of 600 kbit/s
+    // could not carry.
     assert!((group(&run, "call").throughput_bps - 10.0 * 80e3).abs() < 20e3);
 }
 

@@ -1,19 +1,19 @@
-//! Lines, homes and neighbours that the sharing is judged on, and what came out.
+//! The lines, homes and neighbours that the sharing is judged on, and the outcome.
 
 use leeway_sim::results::{GroupSummary, WindowSummary};
 use leeway_sim::scenario::Scenario;
 use std::fmt::Write;
 
-/// A line to the Internet: what the home has.
+/// The home's line to the Internet.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Line {
-    /// Downlink, in Mbit/s; the uplink has a quarter.
+    /// Rate of the downlink. Unit: Mbit/s. The uplink has a quarter of it.
     pub mbps: f64,
-    /// Round trip without a queue, in ms.
+    /// Round-trip time without queues. Unit: ms.
     pub rtt_ms: u64,
-    /// Buffer of the downlink, in BDP.
+    /// Buffer of the downlink. Unit: BDP.
     pub bdp: f64,
-    /// Its queue.
+    /// Queue discipline of the downlink.
     pub queue: &'static str,
 }
 
@@ -25,17 +25,17 @@ const QUEUES: [&str; 3] = ["droptail", "codel", "fq_codel"];
 /// What the home does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Home {
-    /// Nothing but its ping.
+    /// Nothing, except for its ping.
     Idle,
-    /// 100 kB every four seconds or so.
+    /// A request for 100 kB about every 4 s.
     Pages,
-    /// Ten requests a second, which take two fifths of the line at most.
+    /// Ten requests a second, for at most two fifths of the line.
     Requests,
     /// One large download.
     Download,
     /// One large upload.
     Upload,
-    /// A call.
+    /// A voice call.
     Call,
 }
 
@@ -48,17 +48,18 @@ impl Home {
 /// What the neighbours do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Neighbours {
-    /// Objects of 12.5 kB and downloads without end, more than the line carries.
+    /// Requests for objects of 12.5 kB, and endless downloads: more than the line carries.
     Overload,
-    /// Objects of 2.5 kB alone.
+    /// Requests for objects of 2.5 kB.
     Small,
-    /// Uploads alone.
+    /// Uploads.
     Uploads,
-    /// Downloads whose servers pause half of the time, beside one that does not.
+    /// Downloads from servers that pause half of the time, beside one that does not pause.
     Pausing,
-    /// Downloads from near servers and from ones that are 300 ms away.
+    /// Downloads from servers nearby, and from servers that are 300 ms further away.
     Far,
-    /// Downloads from servers that send a fiftieth of the line each, beside two that send all they may.
+    /// Downloads from servers that send at a fiftieth of the line each, beside two without a
+    /// limit.
     Slow,
 }
 
@@ -79,7 +80,7 @@ pub fn draw(seed: u64, count: usize) -> Vec<Line> {
             bdp: BUFFERS[below(6)],
             queue: QUEUES[below(3)],
         };
-        // 600 ms are satellites, which are not faster than this.
+        // Lines of 600 ms are satellites, which are not faster than 50 Mbit/s.
         if !lines.contains(&line) && (line.rtt_ms < 600 || line.mbps <= 50.0) {
             lines.push(line);
         }
@@ -94,7 +95,7 @@ impl std::fmt::Display for Line {
 }
 
 impl Line {
-    /// How long to play: some transfers of a slow line, some round trips of a long one.
+    /// How long to play: some transfers of a slow line, some round trips of a long one. Unit: s.
     fn seconds(self) -> u64 {
         match self.mbps {
             slow if slow < 10.0 => 50,
@@ -103,8 +104,9 @@ impl Line {
         }
     }
 
-    /// The home's ping goes where the neighbours' bytes go. A ping does not make the home present, so the
-    /// gateway does not see it: it is nobody's that the gateway knows.
+    /// The scenario in TOML. The home's ping goes in the direction of the neighbours' data. It is
+    /// a background group without a gateway, because a ping does not make the home present, and so
+    /// the gateway does not see it.
     fn scenario(self, home: Home, neighbours: Option<Neighbours>, upload: bool, extra: &str) -> String {
         let Line { mbps, rtt_ms, bdp, queue } = self;
         let (up, delay, to) = (mbps / 4.0, rtt_ms as f64 / 2.0, self.seconds());
@@ -183,7 +185,7 @@ impl Line {
         text
     }
 
-    /// Plays it; the metrics after ten seconds.
+    /// Plays the scenario. Returns the metrics after the first 10 s.
     pub fn play(
         self,
         home: Home,
@@ -198,16 +200,17 @@ impl Line {
     }
 }
 
-/// What neighbours did to the home, and what they got.
+/// What the neighbours did to the home, and what they got.
 #[derive(Debug, Clone, Copy)]
 pub struct Outcome {
-    /// The home's answers x alone, in the mean; its throughput x alone for a transfer.
+    /// Mean completion time of the home's answers over that of the home alone. For a transfer: its
+    /// throughput over that alone.
     pub mean: f64,
-    /// The same in the 99th percentile; 0 for a transfer.
+    /// The same for the 99th percentile; 0 for a transfer.
     pub p99: f64,
-    /// By which the home's ping is longer in the 99th percentile, in ms.
+    /// Increase of the 99th percentile of the home's ping. Unit: ms.
     pub ping_ms: f64,
-    /// What the neighbours got of what the home leaves when it is alone.
+    /// What the neighbours got, over what the home alone leaves.
     pub spare: f64,
 }
 
@@ -215,7 +218,8 @@ fn group<'a>(window: &'a WindowSummary, name: &str) -> Option<&'a GroupSummary> 
     window.groups.iter().find(|group| group.name == name)
 }
 
-/// The home with neighbours under `extra` lines of the gateway's table, against the home alone.
+/// Compares the home beside neighbours with the home alone. `extra`: lines for the scenario's
+/// gateway.
 pub fn judge(line: Line, home: Home, neighbours: Neighbours, extra: &str) -> Outcome {
     let upload = neighbours == Neighbours::Uploads;
     let (alone, beside) =
@@ -246,14 +250,14 @@ pub fn judge(line: Line, home: Home, neighbours: Neighbours, extra: &str) -> Out
     Outcome { mean, p99, ping_ms: (owd(&beside) - owd(&alone)) * 1e3, spare: got / spare_bps }
 }
 
-/// One line of a table.
+/// One row of a table.
 pub fn row(line: Line, home: Home, outcome: Outcome) -> String {
     let Outcome { mean, p99, ping_ms, spare } = outcome;
     let home = format!("{home:?}").to_lowercase();
     format!("{line} {home:<8} {mean:>5.2} {p99:>5.2} {ping_ms:>7.1} {spare:>5.2}")
 }
 
-/// The head of such a table.
+/// Header of the table.
 pub const HEAD: &str = "Mbit/s   ms   BDP queue     home      mean   p99 ping ms spare";
 
 /// The median.
@@ -262,16 +266,17 @@ pub fn median(values: &mut [f64]) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// A gateway that sees what a program on sockets sees.
+/// A gateway that reads bytes up to 2 ms late, as a program on sockets does.
 pub const SOCKETS: &str = "read_delay = \"2 ms\"";
 
-/// A gateway without the right to see packets, those of the home included.
+/// A gateway that may not see packets, not even those of the home.
 pub const BLIND: &str = "sees_packets = false";
 
 /// A relay at the other end of the line.
 pub const RELAY: &str = "relay = \"left\"";
 
-/// What a gateway on sockets makes of neighbours whose servers pause, are far or slow, or who send themselves.
+/// A table for a gateway on sockets, with neighbours whose servers pause, are far away or slow,
+/// and with uploads.
 pub fn on_sockets(extra: &str) -> String {
     let lines = [
         Line { mbps: 1.72, rtt_ms: 20, bdp: 5.0, queue: "droptail" },

@@ -1,18 +1,21 @@
-//! How the sharing does on lines that were drawn by a seed:
-//! `cargo run --release -p leeway-sim --example sharing -- WHAT [LINES]`, where WHAT is `tune`, `held`,
-//! `blind`, `relay`, `one`, `sockets` or `sensitivity`; or `-- line MBPS MS BDP QUEUE`.
+//! Judges the sharing on lines that are drawn by a seed:
+//! `cargo run --release -p leeway-sim --example sharing -- WHAT [LINES]`, where WHAT is `tune`,
+//! `held`, `blind`, `relay`, `one`, `sockets` or `sensitivity`; or `-- line MBPS MS BDP QUEUE`.
 //!
-//! `relay` plays the half of the lines that was held back with a relay at the other end of the line. `sockets`
-//! plays neighbours whose servers pause, are far or slow, with a gateway that sees what a program
-//! on sockets sees. `tune` plays the half of the lines that constants are chosen on, `held` the other half.
-//! What follows in the environment variable `GATEWAY` are lines of the gateway's table, such as
-//! `law = "ledbat:target=5ms"`. `blind` plays the half that was held back with a gateway that sees no packets.
+//! Half of the lines are for choosing constants (`tune`), the other half is held back (`held`).
+//! `blind` plays the half that is held back with a gateway that may not see packets, `relay` with
+//! a relay at the other end of the line. `sockets` plays neighbours whose servers pause, are far
+//! away or slow, with a gateway that reads bytes up to 2 ms late. `sensitivity` halves and doubles
+//! each constant of the policy.
+//!
+//! The environment variable `GATEWAY` has further lines for the scenario's gateway, such as `law =
+//! "ledbat:target=5ms"`.
 
 mod lines;
 
 use lines::{BLIND, HEAD, Home, Line, Neighbours, Outcome, RELAY, SOCKETS, draw, judge, median, row};
 
-/// Of the draw: half of the lines for tuning, the other half held back.
+/// Seed of the draw. Half of the lines is for tuning, the other half is held back.
 const SEED: u64 = 2911;
 
 fn main() {
@@ -65,7 +68,7 @@ fn table(lines: &[Line], extra: &str) {
     }
 }
 
-/// Medians, and the worst.
+/// Medians, and the worst values.
 fn sum(outcomes: &[Outcome]) -> String {
     let column = |pick: fn(&Outcome) -> f64| outcomes.iter().map(pick).collect::<Vec<_>>();
     let worst = |values: &[f64]| values.iter().copied().fold(0.0, f64::max);

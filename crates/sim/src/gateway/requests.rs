@@ -1,8 +1,8 @@
-//! What leaves the gateway's node for those who download: requests.
+//! Requests of downloads, which leave the gateway's node by the uplink.
 //!
-//! The home's are bytes that the uplink's control hears of when they leave, and so is what the home uploads.
-//! Neighbours' requests wait for a grant of the uplink where that is a bottleneck, after the downlink has granted
-//! their answers. The first packet of an answer acknowledges the request.
+//! The uplink is told of the home's requests and uploads when their bytes leave. If the uplink has
+//! a queue, a neighbour's request waits for a grant of the uplink, after the downlink has granted
+//! its answer. The first packet of the answer acknowledges the request.
 
 use super::{GatewayFlow, exact};
 use crate::engine::Engine;
@@ -11,41 +11,41 @@ use crate::scenario::{self, Part};
 use leeway_share::{Certainty, FlowId, Line, Observation, OneWay, RoundTrips, Sample, UserId};
 use leeway_units::Bytes;
 
-/// What a flow has of the uplink for its requests.
+/// State of a flow's requests at the uplink.
 #[derive(Debug)]
 pub struct Asking {
     id: FlowId,
-    /// Bytes of the answer and of the request, while the request waits.
+    /// Bytes of the answer, and of the request, while the request waits for a grant.
     waits: Option<(u32, u64)>,
-    /// Bytes of the request that were not granted yet.
+    /// Bytes of the request that are not granted yet.
     missing: u64,
-    /// Bytes of requests that have left, and those that are known to have arrived.
+    /// Bytes of requests that have left, and of those that are known to have arrived.
     sent: u64,
     arrived: u64,
     round_trips: RoundTrips,
-    /// That of answers.
+    /// Delay of the way back, which answers take.
     way_back: OneWay,
 }
 
 impl Asking {
-    /// A flow of `user`; none where the line has no room for more.
+    /// Opens a flow of `user` at the uplink. `None`: the uplink has no room for another flow.
     pub fn open(line: &mut Line, user: u64) -> Option<Asking> {
         let id = line.open(UserId(user)).ok()?;
         let (round_trips, way_back) = (RoundTrips::default(), OneWay::default());
         Some(Asking { id, waits: None, missing: 0, sent: 0, arrived: 0, round_trips, way_back })
     }
 
-    /// By which the uplink knows it.
+    /// The flow's identity at the uplink.
     pub fn id(&self) -> FlowId {
         self.id
     }
 
-    /// Whether a request waits for the uplink.
+    /// Whether a request waits for a grant.
     pub fn waits(&self) -> bool {
         self.waits.is_some()
     }
 
-    /// Nothing more of its request will come about.
+    /// The connection has ended: forgets its request and grants.
     pub fn end(&mut self, line: &mut Line) {
         line.withdraw(self.id);
         line.rest(self.id, line.granted_to(self.id));
@@ -53,7 +53,8 @@ impl Asking {
         (self.waits, self.missing, self.arrived) = (None, 0, self.sent);
     }
 
-    /// What was sent has arrived: the bytes, and the round trip, in microseconds.
+    /// An answer has come, so all requests sent have arrived. Returns their bytes, and the round
+    /// trip in µs.
     fn is_answered(&mut self, now_us: u64) -> Option<(u64, Option<u32>)> {
         let bytes = self.sent - std::mem::replace(&mut self.arrived, self.sent);
         (bytes > 0).then(|| (bytes, self.round_trips.arrived(self.sent, now_us).map(|(rtt_us, _)| rtt_us)))
@@ -61,16 +62,16 @@ impl Asking {
 }
 
 impl GatewayFlow {
-    /// Its part of the uplink, where its requests wait for that.
+    /// State of the flow's requests; absent if they need no grant.
     fn asking(&mut self) -> Option<&mut Asking> {
         self.asking.as_mut()
     }
 }
 
-/// See [`Engine`]; this part of it is about what leaves for those who download.
+/// The part of [`Engine`] that sends requests of downloads.
 impl Engine {
-    /// The downlink has room for the answer of `size` bytes to flow `index`: asks the uplink for the request, or
-    /// sends it.
+    /// The downlink has room for the answer of `size` bytes to flow `index`. Asks the uplink for a
+    /// grant for the request, or sends the request if it needs none.
     pub(super) fn gateway_asks(&mut self, index: u32, size: u32) {
         let Some((gateway, _)) = self.met(index) else { return };
         let bytes = self.request_bytes(index);
@@ -83,7 +84,8 @@ impl Engine {
         }
     }
 
-    /// The uplink has granted `bytes` to the request of flow `index`.
+    /// The uplink has granted `bytes` to the request of flow `index`. Sends the request once it is
+    /// granted in full.
     pub(super) fn request_granted(&mut self, index: u32, bytes: u64) {
         let Some((gateway, _)) = self.met(index) else { return };
         let now_us = self.world.now.micros();
@@ -97,7 +99,7 @@ impl Engine {
         }
         let Some((size, bytes)) = asking.waits.take() else { return };
         if again {
-            asking.round_trips.clear(); // RFC 6298, 3
+            asking.round_trips.clear(); // RFC 6298, 3: no samples from repeated requests
         } else {
             asking.round_trips.opened(asking.sent, now_us, Certainty::Exact);
         }
@@ -105,7 +107,7 @@ impl Engine {
         self.sends_request(index, size);
     }
 
-    /// Nothing came of the request of flow `index`: a round trip takes this long at least.
+    /// Nothing came of the request of flow `index` in time: a round trip takes at least that long.
     pub(super) fn request_given_up(&mut self, gateway: usize, index: u32) {
         let flow = &mut self.flows[index as usize];
         let now_us = self.world.now.micros();
@@ -121,7 +123,8 @@ impl Engine {
         }
     }
 
-    /// An answer has come to flow `index`; the packet, where it was seen, says how long the way back was.
+    /// An answer has come to flow `index`. If the gateway may see packets, `packet` tells the
+    /// delay of the way back.
     pub(super) fn request_answered(&mut self, gateway: usize, index: u32, packet: Option<&Packet>) {
         let now = self.world.now;
         let flow = &mut self.flows[index as usize];
@@ -137,6 +140,7 @@ impl Engine {
         self.gateways[gateway].up.arrived(now.micros(), asking.id, bytes, sample);
     }
 
+    /// Sends the present request of flow `index`, for an answer of `size` bytes.
     fn sends_request(&mut self, index: u32, size: u32) {
         if let scenario::App::Request { request, .. } =
             self.groups[self.flows[index as usize].group as usize].spec.app
@@ -146,7 +150,7 @@ impl Engine {
         }
     }
 
-    /// Application bytes of a request of flow `index`.
+    /// Size of a request of flow `index`, in bytes of the application.
     fn request_bytes(&self, index: u32) -> u64 {
         match self.groups[self.flows[index as usize].group as usize].spec.app {
             scenario::App::Request { request, .. } => request.get().max(1),
@@ -154,15 +158,16 @@ impl Engine {
         }
     }
 
-    /// A packet of flow `index` leaves with `bytes`: a request. The uplink hears of the home's.
+    /// A request of flow `index` leaves with `bytes` on the wire. If it is the home's, the uplink
+    /// is told.
     pub(crate) fn request_leaves(&mut self, index: u32, bytes: u64) {
         if let Some((gateway, Part::HomeDownload)) = self.met(index) {
             self.home_leaves(gateway, index, bytes);
         }
     }
 
-    /// Flow `index` may have sent something. Of an upload of the home the uplink hears the bytes, and the
-    /// downlink that an answer may be due.
+    /// Flow `index` may have sent data. If it is an upload of the home, the uplink is told of the
+    /// bytes, and the downlink that an answer may be due.
     pub(crate) fn home_sends(&mut self, index: u32) {
         let Some((gateway, Part::HomeUpload)) = self.met(index) else { return };
         let flow = &self.flows[index as usize];
@@ -176,6 +181,7 @@ impl Engine {
         }
     }
 
+    /// Tells the uplink that `bytes` of the home leave, if the gateway may see packets.
     fn home_leaves(&mut self, gateway: usize, index: u32, bytes: u64) {
         let now_us = self.world.now.micros();
         let node = &mut self.gateways[gateway];

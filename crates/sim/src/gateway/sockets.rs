@@ -1,14 +1,16 @@
-//! Downloads of a gateway: a program on sockets that reads what `leeway_share::Downlink` lets it read, and a
-//! kernel that announces windows. The downlink is the code of the live gateway; this file stands for the kernel,
-//! the tasks around it, and the packet observer where the gateway has the right to see packets.
+//! Downloads through sockets. A program reads what `leeway_share::Downlink` lets it read, and a
+//! kernel announces receive windows. The downlink is the code of the live gateway; this file
+//! stands for the kernel, for the program's tasks, and for the traffic observer of a gateway that
+//! may see packets.
 //!
-//! The window is announced when bytes come, read or not, and when they are read: whole segments, as far
-//! as there is room in a buffer of twice the bound, half of which is for what a segment takes beside its
-//! bytes.
+//! The kernel announces a window when bytes arrive and when bytes are read: as many whole segments
+//! as there is room for. Its buffer has twice the bytes of the bound, and segments take more of it
+//! than their payload, as in Linux.
 //!
-//! Scope and limitations: a task reads at once, or up to `read_delay` later. The end of an answer is read when it
-//! comes. A kernel knows the least round trip of what it sends as the sum of the least delays of both ways. Each
-//! server's clock counts milliseconds, and is known to from the start.
+//! Scope and limitations: a task reads at once, or up to `read_delay` later. It reads the end of
+//! an answer when the end arrives. The kernel's least round-trip time is the sum of the least
+//! delays of both ways. Each server's clock counts milliseconds, and the gateway knows this from
+//! the start.
 
 use super::{Down, Engine, Gateway, GatewayFlow};
 use crate::app::App;
@@ -20,56 +22,58 @@ use leeway_units::Duration;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-/// How often those that wait look for bytes that have arrived, in microseconds, as live.
+/// Interval at which waiting tasks look for new bytes, as in the live gateway. Unit: µs.
 const TICK_US: u64 = 1_000;
-/// A window that the server has not heard of is announced again (RFC 9293, 3.8.6.1), in microseconds.
+/// Interval at which a window is announced again that the server has not heard of (RFC 9293,
+/// 3.8.6.1). Unit: µs.
 const AGAIN_US: u64 = 250_000;
-/// The most bytes of one grant, as live.
+/// Largest grant for one read, as in the live gateway. Unit: bytes.
 const READ_BYTES: u64 = 64 * 1024;
 
-/// What comes to the node of a gateway.
+/// The sockets of one gateway.
 #[derive(Debug)]
 pub struct Sockets {
     pub downlink: Downlink,
     read_delay: Option<Duration>,
-    /// When those that wait look next.
+    /// When waiting tasks look next. Unit: µs.
     look_us: u64,
     again_us: u64,
 }
 
-/// One connection there.
+/// The socket of one download.
 #[derive(Debug)]
 pub struct Socket {
     user: u64,
     kernel: Arc<Kernel>,
-    /// Bytes that came before others which were sent earlier.
+    /// Bytes received behind a gap.
     early: u64,
-    /// The segment after those that are in order.
+    /// Next segment expected, at the last arrival.
     next: u32,
-    /// Bytes that may be read: granted and not read yet.
+    /// Bytes that the task may read: granted, and not read yet.
     granted: u64,
-    /// The request that waits until its server may answer; inside, the bytes of the answer where they are
+    /// A request that waits until its server may answer. Inside: bytes of the answer, if they are
     /// known.
     starts: Option<Option<u32>>,
-    /// It waits for a grant to read.
+    /// Whether the task waits for a grant to read.
     waits: bool,
-    /// Where the answer ends that nothing was read of, in bytes since the connection began.
+    /// End of an answer of which nothing was read yet. Unit: bytes since the connection began.
     end: Option<u64>,
 }
 
-/// What a kernel knows of a connection.
+/// What a kernel knows of one connection.
 #[derive(Debug, Default)]
 struct Kernel {
     segment_bytes: u32,
     unread: AtomicU64,
     bound: AtomicU32,
-    /// 0 where nothing is known.
+    /// Unit: µs; 0 before the first measurement.
     least_rtt_us: AtomicU32,
     out_of_order: AtomicU32,
 }
 
 impl Kernel {
-    /// The window that it announces now, in segments.
+    /// The window that the kernel announces now. Unit: segments. Unread bytes count 4/5: half of
+    /// what they take of a buffer of twice the bound, where a segment takes 1.6 times its payload.
     fn window(&self) -> u32 {
         let room = u64::from(self.bound.load(Relaxed)).saturating_sub(self.unread.load(Relaxed) * 4 / 5);
         (room / u64::from(self.segment_bytes.max(1))) as u32
@@ -101,13 +105,13 @@ impl Receiver for Kernel {
 }
 
 impl Sockets {
-    /// Those of the gateway of `spec`.
+    /// The sockets of the gateway that `spec` describes.
     pub fn new(spec: &scenario::Gateway, policy: &Policy) -> Sockets {
         let downlink = Downlink::new(&spec.laws()[0], &policy.for_timers());
         Sockets { downlink, read_delay: spec.read_delay, look_us: 0, again_us: 0 }
     }
 
-    /// A connection of `user` by `path` begins.
+    /// Opens a connection of `user` by `path`. `None`: the downlink has no room for another.
     pub fn open(&mut self, now_us: u64, user: u64, path: u32) -> Option<(FlowId, Socket)> {
         let id = self.downlink.open(now_us, UserId(user), u64::from(path) + 1).ok()?;
         let kernel = Arc::new(Kernel { segment_bytes: MSS_BYTES, ..Kernel::default() });
@@ -119,7 +123,7 @@ impl Sockets {
 }
 
 impl Gateway {
-    /// The connection of flow `index` and its state at the gateway.
+    /// The sockets, and the identity and socket of a flow with the state `at_gateway`.
     fn socket<'a>(
         &'a mut self,
         at_gateway: &'a mut Option<GatewayFlow>,
@@ -129,9 +133,9 @@ impl Gateway {
     }
 }
 
-/// See [`Engine`]; this part of it plays the tasks and the kernel of a gateway on sockets.
+/// The part of [`Engine`] that stands for the tasks and the kernel of a gateway with sockets.
 impl Engine {
-    /// Whether flow `index` comes through a socket of a gateway.
+    /// Whether flow `index` comes through a socket.
     pub(super) fn is_on_socket(&self, index: u32) -> bool {
         self.flows[index as usize].at_gateway.as_ref().is_some_and(|at_gateway| at_gateway.socket.is_some())
     }
@@ -165,7 +169,7 @@ impl Engine {
         }
     }
 
-    /// The client of flow `index` asks for `size` bytes.
+    /// The client of flow `index` requests `size` bytes.
     pub(super) fn socket_asks(&mut self, gateway: usize, index: u32, size: u32) {
         if let Some(GatewayFlow { socket: Some(socket), .. }) = &mut self.flows[index as usize].at_gateway
             && socket.starts.is_none()
@@ -175,7 +179,8 @@ impl Engine {
         }
     }
 
-    /// Flow `index` goes on if its server may answer.
+    /// Sends the request of flow `index`, or announces its window, if the downlink lets its server
+    /// begin.
     fn socket_starts(&mut self, gateway: usize, index: u32) {
         let flow = &mut self.flows[index as usize];
         let Some((sockets, id, socket)) = self.gateways[gateway].socket(&mut flow.at_gateway) else { return };
@@ -190,7 +195,7 @@ impl Engine {
         self.gateway_serves(gateway);
     }
 
-    /// What flow `index` waited for was granted.
+    /// The downlink has granted what flow `index` waited for.
     fn socket_wakes(&mut self, gateway: usize, index: u32) {
         let flow = &mut self.flows[index as usize];
         let Some((_, _, socket)) = self.gateways[gateway].socket(&mut flow.at_gateway) else { return };
@@ -200,7 +205,7 @@ impl Engine {
         }
     }
 
-    /// A packet of flow `index` has come.
+    /// A packet of flow `index` has arrived.
     pub(super) fn socket_receives(&mut self, gateway: usize, index: u32, packet: &Packet, new: bool) {
         let now = self.world.now;
         let flow = &mut self.flows[index as usize];
@@ -218,7 +223,7 @@ impl Engine {
         if sees_packets {
             let came = sockets.downlink.position(id) + kernel.unread.load(Relaxed);
             let next = flow.receiver.next();
-            // What was the next one, a later one, or one that was there already.
+            // The next byte expected, a later one, or one that had arrived before.
             let later = u64::from(packet.seq().saturating_sub(next)) * u64::from(kernel.segment_bytes);
             let from = if new { came + later } else { came.saturating_sub(1) };
             let clock =
@@ -254,7 +259,7 @@ impl Engine {
         }
     }
 
-    /// The task of flow `index` reads what it may.
+    /// The task of flow `index` reads what it may read, and follows the downlink for more.
     pub(super) fn socket_reads(&mut self, gateway: usize, index: u32) {
         let now_us = self.world.now.micros();
         loop {
@@ -291,7 +296,7 @@ impl Engine {
         self.gateway_serves(gateway);
     }
 
-    /// Flow `index` has got what it asked for.
+    /// Flow `index` has received the whole answer to its request: the task reads the rest.
     pub(super) fn socket_rests(&mut self, gateway: usize, index: u32) {
         let now_us = self.world.now.micros();
         let flow = &mut self.flows[index as usize];
@@ -310,7 +315,7 @@ impl Engine {
         self.gateway_serves(gateway);
     }
 
-    /// The kernel announces the window of flow `index` where it is larger than before.
+    /// The kernel announces the receive window of flow `index`, if it is larger than before.
     fn socket_announces(&mut self, index: u32) {
         let now_us = self.world.now.micros();
         let Some((gateway, _)) = self.met(index) else { return };
@@ -333,7 +338,8 @@ impl Engine {
         }
     }
 
-    /// A request of flow `index` leaves, which the observer sees.
+    /// A request of flow `index` leaves. The traffic observer sees it, if the gateway may see
+    /// packets.
     pub(super) fn request_is_seen(&mut self, index: u32) {
         let now_us = self.world.now.micros();
         let Some((gateway, _)) = self.met(index) else { return };
@@ -346,7 +352,8 @@ impl Engine {
         }
     }
 
-    /// Does what the downlink of gateway `gateway` grants now; when to ask again, if time alone changes anything.
+    /// Does all that the downlink of gateway `gateway` grants now. Returns when to look again,
+    /// while tasks wait. Unit: µs.
     pub(super) fn sockets_serve(&mut self, gateway: usize) -> Option<u64> {
         let now_us = self.world.now.micros();
         let sockets = self.gateways[gateway].sockets()?;
@@ -373,7 +380,7 @@ impl Engine {
         sockets.downlink.is_busy().then_some(sockets.look_us)
     }
 
-    /// Announces windows again that servers have not heard of.
+    /// Announces windows again that have not reached their servers.
     fn sockets_tell_again(&mut self, gateway: usize) {
         let missed: Vec<u32> = self.gateways[gateway].owners[0]
             .values()

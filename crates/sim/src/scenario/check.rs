@@ -1,4 +1,4 @@
-//! Whether a scenario makes sense: names that exist, values in bounds, work and memory that end.
+//! Checks a scenario: names exist, values are in bounds, work and memory are limited.
 
 use super::error::Problem;
 use super::{
@@ -11,8 +11,8 @@ use std::collections::BTreeSet;
 type Checked = Result<(), Problem>;
 
 impl Scenario {
-    /// Whether this can be run; [`Scenario::parse`] has checked it already, a scenario built otherwise has
-    /// not been.
+    /// Checks whether the scenario can be run. [`Scenario::parse`] calls this. A program that
+    /// builds a scenario has to call it.
     pub fn validate(&self) -> Checked {
         let root = FieldPath::root();
         positive(root.key("duration"), self.duration)?;
@@ -91,9 +91,9 @@ impl Scenario {
             if apart && matches!(group.app, App::Poisson { .. }) {
                 return Err(Problem::new(
                     at.key("app"),
-                    "connections that arrive by themselves have no home",
+                    "connections of a Poisson process cannot be spread over like links",
                 )
-                .help("a link with a `count` takes flows that stay: `request` or `transfer`"));
+                .help("use the application `request` or `transfer`, or a link without `count`"));
             }
         }
         if self.baseline && !self.flow.iter().any(|group| !group.role.is_primary()) {
@@ -131,7 +131,7 @@ impl Scenario {
                 format!("`{}` has no constant rate to change", link.name),
             )
             .help(
-                "only a channel with `rate` can be given another; a list `rates` says its changes itself",
+                "an event can change a `rate` only; a list `rates` has its changes itself, and a trace has none",
             ));
         }
         if let Some(delay) = event.delay {
@@ -168,8 +168,8 @@ impl Scenario {
         Ok(())
     }
 
-    /// Bounds on the work and the memory of a run. A trace says in its own file how much it carries; reading it
-    /// bounds that.
+    /// Checks the limits on the work and the memory of a run. A trace's capacity is in its file,
+    /// so the check of the file limits that.
     fn check_work(&self) -> Checked {
         let seconds = self.duration.secs_f64();
         let packet = check_flow::smallest_packet(self);
@@ -364,7 +364,7 @@ pub(super) fn at_most(at: FieldPath, span: Duration, most: Duration) -> Checked 
     }
 }
 
-/// Whether the instant is inside the run.
+/// Checks that the time is within the run.
 pub(super) fn within(at: FieldPath, instant: Time, duration: Duration) -> Checked {
     match instant > Time::ZERO + duration {
         true => Err(Problem::new(at, format!("{instant} is after the end of the run"))
@@ -373,7 +373,7 @@ pub(super) fn within(at: FieldPath, instant: Time, duration: Duration) -> Checke
     }
 }
 
-/// Whether a distribution is one, with its mean in bounds.
+/// Checks a distribution, and that its values, or its mean, are at most `most`.
 pub(super) fn dist<T: Quantity>(at: &FieldPath, dist: &Dist<T>, most: T) -> Checked {
     let too_large = |at: FieldPath| Problem::new(at, "it is too large").help(format!("at most {most}"));
     match dist {

@@ -1,4 +1,4 @@
-//! Whether a flow group makes sense.
+//! Checks a flow group.
 
 use super::check::{at_most, between, bounded, dist, entries, positive, within};
 use super::error::Problem;
@@ -8,7 +8,7 @@ use leeway_units::{Bytes, Duration, Rate, Size, Time};
 
 type Checked = Result<(), Problem>;
 
-/// Checks the group at `at`; `limited` is whether some channel of its route has a limited rate.
+/// Checks the group at `at`. `limited`: whether some channel of its route has a limited rate.
 pub(super) fn check(at: &FieldPath, group: &FlowGroup, scenario: &Scenario, limited: bool) -> Checked {
     between(at.key("count"), group.count.into(), 1, limits::FLOWS)?;
     between(at.key("flows_per_user"), group.flows_per_user.into(), 1, limits::FLOWS)?;
@@ -127,7 +127,7 @@ fn check_app(at: &FieldPath, group: &FlowGroup, duration: Duration) -> Checked {
     }
 }
 
-/// Whether there is anything to transfer. What a distribution draws below one byte is sent as one byte.
+/// Checks that there is something to transfer. Draws below one byte are sent as one byte.
 fn something(at: &FieldPath, size: &Dist<Bytes>) -> Checked {
     match size.mean() == 0.0 {
         true => Err(Problem::new(at.clone(), "there is nothing to transfer").help("1 B or more")),
@@ -173,8 +173,8 @@ fn check_tcp(at: &FieldPath, group: &FlowGroup, tcp: &Tcp) -> Checked {
     Ok(())
 }
 
-/// The size of the packets of the group that sends the smallest, as far as its application tells: what bounds
-/// the number of packets that a rate can carry.
+/// Size of the smallest packets that a group sends, as far as its application tells. It bounds the
+/// number of packets that a rate can carry.
 pub(super) fn smallest_packet(scenario: &Scenario) -> Bytes {
     let typical = |group: &FlowGroup| {
         let payload = match &group.app {

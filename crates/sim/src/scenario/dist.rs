@@ -1,4 +1,4 @@
-//! A quantity that is either fixed or drawn anew for each flow, transfer or pause.
+//! Quantities that are either fixed, or drawn anew for each flow, transfer or pause.
 
 use leeway_units::{Bytes, Duration, Time};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -15,21 +15,22 @@ use std::str::FromStr;
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Dist<T> {
-    /// Always this.
+    /// Always this value.
     Constant(T),
-    /// Drawn.
+    /// A value drawn from a distribution.
     Drawn(Spread<T>),
 }
 
-/// How values are spread.
+/// A distribution.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Spread<T> {
-    /// Anything between two values, each equally likely: `{ uniform = ["0 s", "30 s"] }`.
+    /// Uniform between two values: `{ uniform = ["0 s", "30 s"] }`.
     Uniform([T; 2]),
     /// Exponential with this mean: `{ exponential = "20 ms" }`.
     Exponential(T),
-    /// Pareto, heavy-tailed as sizes of files are: `{ pareto = { mean = "50 kB", shape = 1.2 } }`.
+    /// Pareto, which is heavy-tailed, as sizes of files are: `{ pareto = { mean = "50 kB", shape =
+    /// 1.2 } }`.
     Pareto(Pareto<T>),
 }
 
@@ -43,11 +44,11 @@ pub struct Pareto<T> {
     /// The mean, which exists only for a shape above 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mean: Option<T>,
-    /// The tail: P(X > x) = (min/x)^shape. Smaller is heavier.
+    /// Shape of the tail: P(X > x) = (min/x)^shape. A smaller shape is a heavier tail.
     pub shape: f64,
 }
 
-/// What can be drawn: a unit type that converts to and from its base unit.
+/// A quantity that can be drawn: converts to and from its base unit.
 pub trait Quantity: Copy + fmt::Display + FromStr<Err = leeway_units::ParseError> + JsonSchema {
     /// Name of the distribution in the JSON Schema.
     const NAME: &'static str;
@@ -88,8 +89,8 @@ impl Quantity for Bytes {
 }
 
 impl<T: Quantity> Dist<T> {
-    /// The value below which a share `u` of all draws lies (the inverse of the distribution function): a uniform
-    /// `u` in [0, 1) makes this a draw. Pure, so that whoever holds the generator stays in charge of it.
+    /// The `u`-quantile: the value below which a share `u` of all draws lies. With `u` uniform in
+    /// [0, 1) it is a draw. The caller has the random generator.
     pub fn quantile(&self, u: f64) -> T {
         let tail = (1.0 - u.clamp(0.0, 1.0)).max(f64::EPSILON / 2.0);
         match self {
@@ -104,7 +105,7 @@ impl<T: Quantity> Dist<T> {
         }
     }
 
-    /// The mean, in the base unit; infinite where there is none.
+    /// Mean, in the base unit; infinite if it does not exist.
     pub fn mean(&self) -> f64 {
         match self {
             Dist::Constant(value) | Dist::Drawn(Spread::Exponential(value)) => value.base(),
@@ -121,7 +122,7 @@ impl<T: Quantity> Dist<T> {
 }
 
 impl<T: Quantity> Pareto<T> {
-    /// The smallest value, in the base unit.
+    /// The smallest value (`min`), in the base unit.
     fn scale(&self) -> f64 {
         match (self.min, self.mean) {
             (Some(min), _) => min.base(),
@@ -137,7 +138,7 @@ impl<T> From<T> for Dist<T> {
     }
 }
 
-// By hand, not `untagged`: an untagged enum says only "did not match any variant".
+// Not `untagged`, because the error of an untagged enum says only "did not match any variant".
 impl<'de, T: Quantity + Deserialize<'de>> Deserialize<'de> for Dist<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct TextOrTable<T>(PhantomData<T>);

@@ -1,17 +1,17 @@
-//! What is wrong with a scenario, where, and what would be right.
+//! Errors in scenarios: what is wrong, where, and what would be right.
 
 use super::FieldPath;
 use std::ops::Range;
 
-/// A scenario that makes no sense, as a value: which field, what is wrong, what would be right.
+/// An error in a scenario, without a place in a file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: {message}")]
 pub struct Problem {
-    /// The field.
+    /// The field that is wrong.
     pub path: FieldPath,
     /// What is wrong with it.
     pub message: String,
-    /// What would be right.
+    /// What would be right, if that is known.
     pub help: Option<String>,
 }
 
@@ -26,22 +26,22 @@ impl Problem {
     }
 }
 
-/// What kind of thing is wrong with a scenario file.
+/// Kind of an error in a scenario file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// The file, or one that it names, cannot be read.
+    /// The file, or a file that it names, cannot be read.
     Unreadable,
-    /// It is not TOML.
+    /// The file is not TOML.
     Syntax,
-    /// A field that does not exist, is missing, or holds the wrong type.
+    /// A field does not exist, is missing, or has the wrong type.
     Field,
-    /// Every field can be read, but they make no sense together or are out of bounds.
+    /// The fields can be read, but contradict each other or are out of bounds.
     Meaning,
-    /// A change from outside (`--set`, `--sweep`) names no field.
+    /// A change from outside (`--set`, `--sweep`) names no field of the scenario.
     Change,
 }
 
-/// A scenario file that cannot be run: names the place, what is wrong and what would be right.
+/// An error in a scenario file: the place, what is wrong, and what would be right.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", self.one_line())]
 pub struct ScenarioError(Box<Details>);
@@ -76,22 +76,22 @@ impl ScenarioError {
         ScenarioError(Box::new(Details { kind, file, text, span, message, help }))
     }
 
-    /// What kind of thing is wrong.
+    /// Kind of the error.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// Name of the file, or of the option, that the text is from.
+    /// Name of the file, or of the command's option, that the text comes from.
     pub fn file(&self) -> &str {
         &self.0.file
     }
 
-    /// The text that the span is in; empty for a file that cannot be read.
+    /// The text that the span refers to; empty if the file cannot be read.
     pub fn text(&self) -> &str {
         &self.0.text
     }
 
-    /// The bytes of the text that are wrong.
+    /// Range of bytes in the text that is wrong.
     pub fn span(&self) -> Range<usize> {
         self.0.span.clone()
     }
@@ -101,19 +101,19 @@ impl ScenarioError {
         &self.0.message
     }
 
-    /// What would be right.
+    /// What would be right, if that is known.
     pub fn help(&self) -> Option<&str> {
         self.0.help.as_deref()
     }
 
-    /// Line and column of the span's start, both from 1; columns count characters.
+    /// Line and column of the start of the span, both from 1. A column is a character.
     pub fn line_column(&self) -> (usize, usize) {
         let before = &self.0.text[..self.0.span.start];
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
         (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
     }
 
-    /// The same error, said to be in `file`.
+    /// The same error, reported for `file`.
     pub(super) fn in_file(mut self, file: String) -> Self {
         self.0.file = file;
         self

@@ -1,4 +1,5 @@
-//! A scenario file with changes from outside: `--set`, `--sweep`, and the sweep it holds itself.
+//! A scenario file whose text can be changed before it is read: by `--set`, by `--sweep`, and by
+//! the points of its own sweep.
 
 use super::error::{ErrorKind, ScenarioError};
 use super::path::Step;
@@ -7,7 +8,7 @@ use std::ops::Range;
 use std::path::Path;
 use toml_edit::{ArrayOfTables, Document, DocumentMut, InlineTable, Item, Table, TableLike, Value};
 
-/// The text of a scenario, which can be changed before it is read.
+/// The text of a scenario file, and its name for errors.
 #[derive(Debug, Clone)]
 pub struct ScenarioFile {
     name: String,
@@ -15,17 +16,17 @@ pub struct ScenarioFile {
     changed: bool,
 }
 
-/// One combination of the values of a sweep.
+/// One point of a sweep: one combination of its values.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SweepPoint {
-    /// The paths and the values they have here; empty without a sweep.
+    /// Path and value of each swept field; empty without a sweep.
     pub values: Vec<(String, SweepValue)>,
-    /// The scenario with these values and no sweep.
+    /// The scenario at this point, without its sweep.
     pub scenario: Scenario,
 }
 
 impl SweepPoint {
-    /// The point in words: `buffer = 10 pkt, law = ledbat`; empty without a sweep.
+    /// The point as text, such as `buffer = 10 pkt, law = ledbat`; empty without a sweep.
     pub fn label(&self) -> String {
         label(&self.values)
     }
@@ -36,7 +37,8 @@ fn label(values: &[(String, SweepValue)]) -> String {
 }
 
 impl ScenarioFile {
-    /// The text of a scenario; `name` is for errors, and its folder is where traces are looked for.
+    /// The text of a scenario. `name` appears in errors, and its folder is where trace files are
+    /// looked for.
     pub fn new(name: impl Into<String>, text: impl Into<String>) -> Self {
         ScenarioFile { name: name.into(), text: text.into(), changed: false }
     }
@@ -62,12 +64,12 @@ impl ScenarioFile {
         &self.name
     }
 
-    /// The text, with the changes made so far.
+    /// The text, with all changes so far.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Reads the scenario, leaving its sweep as data. Traces that it names are looked at, too.
+    /// Reads the scenario, and checks the traces that it names. A sweep is read as data.
     pub fn scenario(&self) -> Result<Scenario, ScenarioError> {
         self.read().map_err(|error| match self.changed {
             true => error.in_file(format!("{} (as changed)", self.name)),
@@ -81,8 +83,8 @@ impl ScenarioFile {
         Ok(scenario)
     }
 
-    /// Applies `path=value`, as in `flow.backup.law=ledbat:target=25ms`. The value is TOML, or text without
-    /// quotes.
+    /// Applies `path=value`, as in `flow.backup.law=ledbat:target=25ms`. The value is TOML, or
+    /// text without quotes.
     pub fn set(&mut self, assignment: &str) -> Result<(), ScenarioError> {
         let option = "--set";
         let (path, value) = split(assignment, option)?;
@@ -90,8 +92,9 @@ impl ScenarioFile {
         self.edit(&target, unquoted(value), (option, assignment, 0..path.len()))
     }
 
-    /// Adds a sweep over `path=value,value,...`. Values are split at commas outside quotes and brackets; a
-    /// comma before `name=` stays with its law, so `ledbat:target=5ms,gain_down=10,newreno` is two values.
+    /// Adds a sweep over `path=value,value,...`. Values end at commas outside quotes and brackets.
+    /// A comma before `name=` belongs to the parameters of a law or queue:
+    /// `ledbat:target=5ms,gain_down=10,newreno` is two values.
     pub fn sweep(&mut self, assignment: &str) -> Result<(), ScenarioError> {
         let option = "--sweep";
         let (path, values) = split(assignment, option)?;
@@ -101,7 +104,7 @@ impl ScenarioFile {
         self.edit(&target, list, (option, assignment, 0..path.len()))
     }
 
-    /// Every combination of the sweep's values, the last path changing fastest; one point without a sweep.
+    /// All points of the sweep; the last path changes fastest. One point without a sweep.
     pub fn points(&self) -> Result<Vec<SweepPoint>, ScenarioError> {
         let whole = self.scenario()?;
         if whole.sweep.is_empty() {
@@ -128,7 +131,7 @@ impl ScenarioFile {
             .collect()
     }
 
-    /// The scenario of `base` with `values`; an error says which point it is.
+    /// The scenario of `base` with `values`. An error names the point.
     fn at_point(
         &self,
         mut base: ScenarioFile,
@@ -150,7 +153,7 @@ impl ScenarioFile {
         })
     }
 
-    /// Puts `value` at `path`; `(name, text, span)` is where the path was written.
+    /// Sets the field `path` to `value`. `place` (name, text, span) is where the path was written.
     fn edit(
         &mut self,
         path: &FieldPath,
@@ -170,7 +173,7 @@ impl ScenarioFile {
 
 type Wrong = (String, Option<String>);
 
-/// Puts `value` at `steps` below `table`, making tables that are not there yet.
+/// Sets the field at `steps` below `table` to `value`, and makes tables that do not exist.
 fn put(table: &mut dyn TableLike, steps: &[Step], value: Value) -> Result<(), Wrong> {
     let Some((Step::Key(key), rest)) = steps.split_first() else {
         return Err(("an index follows a list, as in `flow[0]`".into(), None));
@@ -267,11 +270,11 @@ fn not_a_path(path: &str, (name, text, span): &(&str, &str, Range<usize>)) -> Sc
     ScenarioError::new(ErrorKind::Change, (name, text), span.clone(), message, Some(help.into()))
 }
 
-/// A TOML value, or text as it is.
+/// `text` as a TOML value, or as a string if it is none that a scenario can hold.
 fn unquoted(text: &str) -> Value {
     let text = text.trim();
     match text.parse::<Value>() {
-        // Dates, infinities and the like are nothing that a scenario holds.
+        // A scenario holds no dates, infinities or NaN.
         Ok(Value::Datetime(_)) | Err(_) => Value::from(text),
         Ok(Value::Float(number)) if !number.value().is_finite() => Value::from(text),
         Ok(value) => value,
@@ -287,7 +290,7 @@ fn toml_value(value: &SweepValue) -> Value {
     }
 }
 
-/// The values of a list without brackets.
+/// Splits a list that is written without brackets.
 fn values_of(text: &str) -> Vec<&str> {
     let (mut values, mut start, mut depth, mut quote) = (Vec::<&str>::new(), 0, 0i32, None);
     for (i, c) in text.char_indices() {
@@ -308,14 +311,14 @@ fn values_of(text: &str) -> Vec<&str> {
     values
 }
 
-/// Whether `rest`, after a comma, still belongs to the law or queue begun in `before`.
+/// Whether `rest`, after a comma, is another parameter of the law or queue in `before`.
 fn continues(before: &str, rest: &str) -> bool {
     let next = rest.split(',').next().unwrap_or("");
     let name = next.split_once('=').map(|(name, _)| name.trim());
     before.contains(':') && name.is_some_and(|name| !name.is_empty() && !name.contains([':', '"', '\'']))
 }
 
-/// Where the key of a sweep is written.
+/// Span of the key `path` in the table `sweep`.
 fn key_span(root: &Table, path: &str) -> Option<Range<usize>> {
     root.get("sweep")?.as_table_like()?.get_key_value(path)?.0.span()
 }

@@ -1,4 +1,4 @@
-//! Flow groups: who sends what, when, under which law.
+//! Flow groups: who sends what to whom, when, and under which law.
 
 use super::specs::newreno;
 use super::{Dist, Spread, TcpOptions};
@@ -11,67 +11,71 @@ use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
-/// A group of like flows.
+/// A group of flows with the same settings.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FlowGroup {
-    /// Name in tables, charts and paths; unique.
+    /// Name of the group in tables, charts and paths; unique.
     pub name: String,
     /// Number of flows.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub count: u32,
-    /// Whether these are the flows to protect or the ones that should give way.
+    /// Whether these flows are to be protected (`primary`) or should yield (`background`).
     #[serde(default, skip_serializing_if = "Role::is_primary")]
     pub role: Role,
     /// Control law with its parameters: `"newreno"`, `"ledbat:target=25ms"`; see `leeway laws`.
     #[serde(default = "newreno")]
     pub law: LawSpec,
-    /// Gateway that holds this background group; none does where absent.
+    /// Gateway that limits this background group; none if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gateway: Option<String>,
-    /// Flows of one user of the gateway: users have equal shares.
+    /// Flows of one user of the gateway. All users have equal shares.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub flows_per_user: u32,
-    /// Node of the senders; `left` in a dumbbell.
+    /// Node of the senders; `left` of a dumbbell if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
-    /// Node of the receivers; `right` in a dumbbell.
+    /// Node of the receivers; `right` of a dumbbell if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
-    /// Links to take, in order; the shortest route (fewest links, earlier ones first) where empty.
+    /// Links of the route, in order. If empty, the route with the fewest links; among several, the
+    /// one whose links come first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub via: Vec<String>,
-    /// When a flow starts: one instant for all, or a distribution that each flow draws from. Where absent: at
-    /// 0. With a `count` above 1 and neither `stagger` nor `intervals`: anywhere in the first second, or in
-    /// the first tenth of the run if that is shorter.
+    /// When a flow starts: one time for all flows, or a distribution that each flow draws from. If
+    /// absent, flows start at 0. If absent in a group with a `count` above 1 and neither `stagger`
+    /// nor `intervals`, they start at random in the first second, or in the first tenth of a
+    /// shorter run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<Dist<Time>>,
-    /// The flow of index i (from 0) starts i times this later still.
+    /// Time between the starts of flow i and flow i + 1, added to `start`.
     #[serde(default, skip_serializing_if = "is_no_time")]
     pub stagger: Duration,
-    /// When flows stop sending; the end of the run where absent.
+    /// When flows stop sending; the end of the run if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop: Option<Time>,
-    /// Times in which a bulk flow has data, `[from, to]` each, in order; always where empty.
+    /// Times in which a bulk flow has data, `[from, to]` each, in order. If empty, it always has
+    /// data.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub intervals: Vec<[Time; 2]>,
-    /// What the application does.
+    /// Application of each flow: what it sends, and when.
     #[serde(default)]
     pub app: App,
     /// Size of a full packet on the wire, headers included.
     #[serde(default = "wire_packet")]
     pub packet: Bytes,
-    /// Headers of each packet, and the size of an ACK.
+    /// Size of the headers of a packet, and of an ACK.
     #[serde(default = "wire_header")]
     pub header: Bytes,
-    /// Traffic class of all its packets, 0 to 63; 0 is the most important. The queues `priority`, `borrowing` and
-    /// `drr:by=class` look at it.
+    /// Traffic class of all packets, from 0 (most important) to 63. The queues `priority`,
+    /// `borrowing` and `drr:by=class` use it.
     #[serde(default, skip_serializing_if = "is_first_class")]
     pub class: u8,
-    /// One-way delay of the flow's own access, drawn once per flow, added in both directions.
+    /// One-way delay of the flow's own access link. Drawn once for each flow, and added in both
+    /// directions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub access_delay: Option<Dist<Duration>>,
-    /// Rate of the flow's own access, which data packets pass first; not limited where absent.
+    /// Rate of the flow's own access link, which data packets pass first; unlimited if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub access_rate: Option<Rate>,
     /// Clock of the sending hosts.
@@ -80,7 +84,7 @@ pub struct FlowGroup {
     /// Clock of the receiving hosts.
     #[serde(default, skip_serializing_if = "Clock::is_true")]
     pub receiver_clock: Clock,
-    /// What differs from the profile's TCP.
+    /// TCP options that differ from those of the profile.
     #[serde(default, skip_serializing_if = "TcpOptions::is_empty")]
     pub tcp: TcpOptions,
 }
@@ -109,12 +113,12 @@ fn is_no_time(span: &Duration) -> bool {
     span.is_zero()
 }
 
-/// Over which starts are spread where a group of several flows does not say when they start: many round
-/// trips, so that no flow's packets are in step with another's.
+/// Range of start times for a group of several flows that does not set them: many round trips, so
+/// that the packets of two flows are not in step.
 const START_SPREAD: Duration = Duration::from_secs(1);
 
 impl FlowGroup {
-    /// When flows start in a run of `duration`, before `stagger`.
+    /// Distribution of start times in a run of `duration`, without `stagger`.
     pub fn start_times(&self, duration: Duration) -> Dist<Time> {
         match self.start {
             Some(start) => start,
@@ -127,83 +131,87 @@ impl FlowGroup {
     }
 }
 
-/// Whose capacity it is.
+/// Role of a flow: whose capacity it uses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
     /// A flow to protect.
     #[default]
     Primary,
-    /// A flow that should take only what primaries leave.
+    /// A flow that should use only capacity that primary flows leave.
     Background,
 }
 
 impl Role {
-    /// Whether these are the flows to protect.
+    /// Whether the role is `primary`.
     pub fn is_primary(&self) -> bool {
         *self == Role::Primary
     }
 }
 
-/// What an application sends.
+/// Application of a flow: what it sends, and when.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum App {
-    /// As much as the network takes.
+    /// Sends as much as the network takes.
     #[default]
     Bulk,
-    /// Transfers of a given size, one after the other on one connection.
+    /// Sends transfers of a given size, one after the other, each on a new connection.
     Transfer {
-        /// Size of each, application bytes.
+        /// Size of a transfer, in bytes of the application.
         size: Dist<Bytes>,
-        /// How many.
+        /// Number of transfers.
         #[serde(default = "one")]
         count: u32,
-        /// Pause after each.
+        /// Pause after a transfer.
         #[serde(default)]
         gap: Duration,
     },
-    /// As much as the network takes for a while, then nothing for a while.
+    /// Sends as much as the network takes for a while, then nothing for a while.
     OnOff {
         /// Length of a busy period.
         on: Dist<Duration>,
         /// Length of a pause.
         off: Dist<Duration>,
     },
-    /// Transfers that begin at random instants, each on its own connection, however many are still going.
+    /// Transfers begin at random times (a Poisson process), each on its own connection, however
+    /// many are in progress.
     Poisson {
-        /// Mean number of transfers that begin in a second, per flow of the group.
+        /// Mean number of transfers that begin in a second, for each flow of the group.
         arrivals_per_s: f64,
-        /// Size of each, application bytes.
+        /// Size of a transfer, in bytes of the application.
         size: Dist<Bytes>,
     },
-    /// A closed loop: ask, receive the answer, think, ask again. The receivers ask, the senders answer.
+    /// A closed loop: request, answer, pause, next request. Receivers send requests, senders send
+    /// answers.
     Request {
-        /// Size of an answer, application bytes.
+        /// Size of an answer, in bytes of the application.
         size: Dist<Bytes>,
-        /// Size of a request, application bytes; it fits into one packet.
+        /// Size of a request, in bytes of the application; at most one packet.
         #[serde(default = "small_request")]
         request: Bytes,
         /// Pause between an answer and the next request.
         #[serde(default = "no_pause")]
         think: Dist<Duration>,
     },
-    /// One direction of a call: datagrams at a constant rate, no control law, scored by the E-model (ITU-T G.107).
+    /// One direction of a voice call: datagrams at a constant rate without a control law, rated by
+    /// the E-model (ITU-T G.107).
     Voice {
-        /// The codec, which sets rate and sensitivity to loss.
+        /// Codec, which sets the rate and the sensitivity to loss.
         #[serde(default)]
         codec: Codec,
     },
-    /// A peer of the scenario's swarm: it shares the file with all others. Each of the group is one peer;
-    /// `from` is its home, `to` the node where all peers meet, `start` its arrival, and at `stop` it leaves.
+    /// A peer of the scenario's swarm, which shares the file with all other peers. Each flow of
+    /// the group is one peer. It arrives at `start` and leaves at `stop`. `from` is the node of
+    /// its home, `to` the node where all peers meet.
     Peer {
-        /// It has the file from the beginning.
+        /// Whether the peer has the file from the beginning.
         #[serde(default)]
         seed: bool,
-        /// Neighbours that it serves at a time, one of them by lot; a free-rider serves none.
+        /// Neighbours that it serves at a time, one of them drawn by lot. A free-rider has 0.
         #[serde(default = "four")]
         slots: u32,
-        /// How long it stays when it has the file; to the end of the run where absent.
+        /// How long the peer stays after it has the file; to the end of the run if absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         stay: Option<Duration>,
     },
@@ -244,8 +252,8 @@ enum Kind {
     Peer,
 }
 
-/// The fields of every kind at once: read this way, an error keeps its place in the file, which serde's
-/// tagged enums lose by buffering.
+/// The fields of all applications. serde's tagged enums buffer the input, and so lose the place of
+/// an error in the file; this struct keeps it.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct AppFields {
@@ -265,7 +273,7 @@ struct AppFields {
 }
 
 impl AppFields {
-    /// The fields that were given, with the names the file uses.
+    /// Names of the fields that the file gives.
     fn given(&self) -> impl Iterator<Item = &'static str> {
         [
             ("size", self.size.is_some()),
@@ -336,13 +344,13 @@ impl<'de> Deserialize<'de> for App {
     }
 }
 
-/// The error of a host's clock.
+/// Error of a host's clock.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Clock {
-    /// What the clock shows at the start, ahead of true time; `"-3 s"` is behind.
+    /// Offset of the clock from true time at the start; `"-3 s"` is behind.
     pub offset: Offset,
-    /// How much faster than true time it runs, in parts per million; negative is slower.
+    /// How much faster than true time the clock runs. Unit: parts per million. Negative: slower.
     pub skew_ppm: f64,
 }
 
@@ -353,7 +361,7 @@ impl Clock {
     }
 }
 
-/// A span of time with a sign, in nanoseconds: `"1.5 s"`, `"-200 ms"`.
+/// A span of time with a sign, such as `"1.5 s"` or `"-200 ms"`. Unit: ns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Offset(i64);
 
@@ -378,7 +386,7 @@ impl FromStr for Offset {
             Some(rest) => (-1, rest),
             None => (1, trimmed.strip_prefix('+').unwrap_or(trimmed)),
         };
-        // Half of the range of a `Duration`: clocks that are 292 years off are as wrong as any.
+        // Offsets are limited to half the range of a `Duration`, 292 years.
         let nanos = size.parse::<Duration>()?.nanos().min(i64::MAX as u64) as i64;
         Ok(Offset(sign * nanos))
     }

@@ -1,4 +1,4 @@
-//! Gateways: who shares a line that belongs to somebody else, by `leeway-share`.
+//! Gateways of a scenario. A gateway shares its owner's line with neighbours, by `leeway-share`.
 
 use super::error::Problem;
 use super::{App, FieldPath, FlowGroup, Scenario, words};
@@ -9,69 +9,71 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A gateway at a node. Background groups that name it are held by it: those that end at its node by their
-/// receive windows, those that begin there by what it sends. Primary groups that begin or end there are the
-/// foreground it sees.
+/// A gateway at a node. It limits the background groups that name it: those that end at its node
+/// by their receive windows, those that begin there by what they may send. Primary groups that
+/// begin or end at the node are the home's traffic.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Gateway {
-    /// Name that flow groups give; unique.
+    /// Name of the gateway, which flow groups refer to; unique.
     pub name: String,
     /// The node where it is: the home's end of the line.
     pub node: String,
-    /// The law of what comes to the node; that of the sharing where absent.
+    /// Control law of downloads; the default of `leeway-share` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub law: Option<LawSpec>,
-    /// The law of what leaves the node; that of the sharing where absent.
+    /// Control law of uploads; the default of `leeway-share` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uplink: Option<LawSpec>,
-    /// A relay at this node. What begins there and comes to the gateway is held by what the relay sends, and not
-    /// by receive windows; the gateway reports to the relay what the home expects. `leeway relay` and `leeway
-    /// join` share a line so.
+    /// Node of a relay. Background groups that begin there and end at the gateway are limited by
+    /// what the relay sends, and not by receive windows. The gateway reports to the relay what the
+    /// home expects. `leeway relay` and `leeway join` share a line in this way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub relay: Option<String>,
-    /// A program at the gateway reads what has come anywhere up to this long after the packet. Where absent it
-    /// reads at once.
+    /// A program at the gateway reads arrived bytes up to this long after their packet. It reads
+    /// at once if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_delay: Option<Duration>,
-    /// Whether the gateway has the right to see packets (`CAP_NET_RAW`). Without it the gateway does not see the
-    /// home, downloads are timed by what a program reads, and uploads by what the kernel says was acknowledged.
+    /// Whether the gateway may see packets (`CAP_NET_RAW`). Without this right it does not see the
+    /// home's traffic, times downloads by what a program reads, and times uploads by what the
+    /// kernel says was acknowledged.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub sees_packets: bool,
-    /// Constants of the policy that differ from their defaults, by name; see docs/sharing.md.
+    /// Constants of the sharing policy that differ from their defaults, by name; see
+    /// docs/sharing.md.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub policy: BTreeMap<String, u64>,
 }
 
-/// Where the packets of a group meet a gateway.
+/// How the traffic of a group passes a gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
-    /// Held by receive windows: comes to the node.
+    /// Background that ends at the node; the gateway limits it by receive windows.
     Download,
-    /// Held where it is sent: comes to the node from its relay.
+    /// Background that comes from the relay; the relay limits what it sends.
     Relayed,
-    /// Held where it is sent: leaves the node.
+    /// Background that begins at the node; the gateway limits what is sent.
     Upload,
-    /// The foreground: comes to the node.
+    /// Traffic of the home that ends at the node.
     HomeDownload,
-    /// The foreground: leaves the node.
+    /// Traffic of the home that begins at the node.
     HomeUpload,
 }
 
 impl Part {
-    /// The line that it goes by: what comes to the node, or what leaves it.
+    /// Direction of the line: 0 towards the node, 1 away from it.
     pub fn way(self) -> usize {
         usize::from(matches!(self, Part::Upload | Part::HomeUpload))
     }
 
-    /// Whether it is held where it is sent.
+    /// Whether grants limit what is sent, and not a receive window.
     pub fn is_sent(self) -> bool {
         matches!(self, Part::Relayed | Part::Upload)
     }
 }
 
 impl Gateway {
-    /// The laws of what comes to the node and of what leaves it.
+    /// The control laws of downloads and of uploads.
     pub fn laws(&self) -> [LawSpec; 2] {
         let or_shared = |law: &Option<LawSpec>| {
             law.clone().unwrap_or_else(|| leeway_share::LAW.parse().expect("the default law is one"))
@@ -79,10 +81,10 @@ impl Gateway {
         [or_shared(&self.law), or_shared(&self.uplink)]
     }
 
-    /// The policy.
+    /// The sharing policy with the scenario's constants.
     ///
     /// # Errors
-    /// What is wrong with which constant.
+    /// Name of the wrong constant, and what is wrong with it.
     pub fn policy(&self) -> Result<Policy, (String, String)> {
         self.policy.iter().try_fold(Policy::default(), |policy, (name, &value)| {
             policy.with(name, value).map_err(|error| (name.clone(), error.to_string()))
@@ -91,7 +93,8 @@ impl Gateway {
 }
 
 impl Scenario {
-    /// Which gateway meets the packets of `group`, and how; nothing where none does.
+    /// Index of the gateway on the path of `group`, and how the group passes it. `None` without a
+    /// gateway.
     pub fn gateway_of(&self, group: &FlowGroup) -> Option<(usize, Part)> {
         let from = group.from.as_deref().unwrap_or(super::Dumbbell::LEFT);
         let to = group.to.as_deref().unwrap_or(super::Dumbbell::RIGHT);
@@ -137,11 +140,11 @@ impl Scenario {
                         .help("a relay is at the other end of the line"));
                 }
                 if !gateway.sees_packets {
-                    let what = "a gateway with a relay sees the home, for which it reports";
+                    let what = "a gateway with a relay has to see packets, because it reports on the home";
                     return Err(Problem::new(at.key("sees_packets"), what).help("leave `sees_packets` out"));
                 }
                 if gateway.read_delay.is_some() {
-                    let what = "a gateway with a relay sees each packet when it comes";
+                    let what = "a gateway with a relay sees each packet when the packet arrives";
                     return Err(Problem::new(at.key("read_delay"), what).help("leave `read_delay` out"));
                 }
             }
@@ -150,7 +153,7 @@ impl Scenario {
         self.flow.iter().enumerate().try_for_each(|(i, group)| self.check_held(i, group))
     }
 
-    /// The `i`-th group, if a gateway holds it.
+    /// Checks whether a gateway can limit the `i`-th group, if the group names one.
     fn check_held(&self, i: usize, group: &FlowGroup) -> Result<(), Problem> {
         let Some(name) = &group.gateway else { return Ok(()) };
         let at = FieldPath::root().key("flow").index(i).key("gateway");
@@ -163,7 +166,7 @@ impl Scenario {
             )));
         }
         if group.role.is_primary() {
-            return Err(Problem::new(at, "a gateway holds background, and this group is primary")
+            return Err(Problem::new(at, "a gateway limits background groups, and this group is primary")
                 .help("give the group `role = \"background\"`"));
         }
         let met = self.gateway_of(group);
@@ -173,13 +176,14 @@ impl Scenario {
             _ => false,
         };
         if !held {
-            return Err(Problem::new(at, "a gateway cannot hold this kind of application")
-                .help("bulk, transfer, on_off; and request, where the answers come to the gateway"));
+            return Err(Problem::new(at, "a gateway cannot limit this kind of application").help(
+                "it can limit bulk, transfer and on_off; and request, if the answers come to the gateway",
+            ));
         }
         if met.is_none() {
             let what = format!("`{}` neither begins nor ends at the gateway", group.name);
             return Err(Problem::new(at, what).help(
-                "its `from` or `to` is the gateway's `node`; what comes through a relay begins at the relay",
+                "make its `from` or `to` the gateway's `node`; with a relay, downloads begin at the relay's node",
             ));
         }
         Ok(())
@@ -195,7 +199,7 @@ fn is_yes(value: &bool) -> bool {
     *value
 }
 
-/// Whether `node` is one of `nodes`, and one alone.
+/// Checks that `node` exists, and that it is not an end of a link with a `count`.
 fn check_node(at: FieldPath, node: &str, nodes: &[&str], several: &[&str]) -> Result<(), Problem> {
     if !nodes.contains(&node) {
         return Err(Problem::new(at, format!("there is no node `{node}`")).help(words::suggest(

@@ -1,7 +1,7 @@
 //! Scenarios: what to simulate, as data.
 //!
-//! A [`Scenario`] is written as TOML ([`Scenario::parse`]), described by a JSON Schema and built
-//! by other programs. The structs hold what was written; where something was left out, a method says what holds
+//! A [`Scenario`] is read from TOML ([`Scenario::parse`]), described by a JSON Schema, or built by
+//! other programs. Its structs hold what was written. Methods give the values of what was left out
 //! ([`TcpOptions::resolve`], [`Channel::buffer_limit`], [`Link::backward`]).
 
 mod check;

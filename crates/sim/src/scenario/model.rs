@@ -1,4 +1,4 @@
-//! The scenario itself: its parts, events, windows, what to record.
+//! The scenario and its parts: events, windows, series, sweep.
 
 use super::{Dumbbell, FlowGroup, Gateway, Link, Profile, Swarm};
 use leeway_link::LossSpec;
@@ -14,24 +14,25 @@ use std::fmt;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
-    /// One line for tables and the head of the report.
+    /// One line that names the scenario in tables and reports.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub title: String,
-    /// What is shown and where it comes from.
+    /// What the scenario shows, and its source.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
-    /// How long to simulate.
+    /// Simulated time.
     pub duration: Duration,
-    /// Seed of the first run; run i of several takes seed + i. Below 2^63.
+    /// Seed of the first run. Run i of several (from 0) has seed + i. Below 2^63.
     #[serde(default = "one")]
     pub seed: u64,
-    /// Number of runs with different seeds; several give means with confidence intervals.
+    /// Number of runs with different seeds. Several runs give means with confidence intervals.
     #[serde(default = "once")]
     pub repetitions: u32,
-    /// Platform whose TCP choices hold where a flow does not say otherwise.
+    /// Platform that sets the TCP options which a flow does not set.
     #[serde(default)]
     pub profile: Profile,
-    /// Run again without the background flows, and report harm and use of spare capacity against it.
+    /// Run again without the background flows, and report harm and use of spare capacity against
+    /// that run.
     #[serde(default)]
     pub baseline: bool,
     /// The usual topology: senders at `left`, receivers at `right`, one link `bottleneck` between them.
@@ -40,26 +41,26 @@ pub struct Scenario {
     /// Links of any other topology; nodes are named by use.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub link: Vec<Link>,
-    /// Who shares a line that belongs to somebody else.
+    /// Gateways that share a line among its owner and neighbours.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gateway: Vec<Gateway>,
     /// The file that peers share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub swarm: Option<Swarm>,
-    /// Who sends.
+    /// Groups of flows: who sends what to whom.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub flow: Vec<FlowGroup>,
     /// Changes of links during the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub event: Vec<Event>,
-    /// Spans that metrics are computed over; the whole run where there are none.
+    /// Windows of time that metrics are computed over; the whole run if there is none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub window: Vec<Window>,
-    /// Record how windows, queues and rates move.
+    /// Record time series of congestion windows, queues and rates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub series: Option<Series>,
-    /// Values to try, by path: `"dumbbell.bottleneck.buffer" = ["10 pkt", "40 pkt"]`. Several paths are combined,
-    /// each value of one with each value of the others.
+    /// Values to try, by path: `"dumbbell.bottleneck.buffer" = ["10 pkt", "40 pkt"]`. Each value
+    /// of a path is combined with each value of the other paths.
     #[serde(default, skip_serializing_if = "Sweep::is_empty")]
     pub sweep: Sweep,
 }
@@ -76,21 +77,21 @@ fn once() -> u32 {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Event {
-    /// When.
+    /// Time of the change.
     pub at: Time,
-    /// Name of the link; `bottleneck` where absent.
+    /// Name of the link; `bottleneck` if absent.
     #[serde(default = "bottleneck")]
     pub link: String,
-    /// Which way.
+    /// Direction of the link that changes.
     #[serde(default)]
     pub direction: Direction,
-    /// The rate from then on; only for a channel with a constant rate.
+    /// New rate; only for a channel with a constant rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
-    /// The propagation delay from then on: a change of route.
+    /// New propagation delay, as after a change of route.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay: Option<Duration>,
-    /// The loss from then on; `"random:p=0"` for none.
+    /// New loss model; `"random:p=0"` ends all loss.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<LossSpec>,
 }
@@ -106,41 +107,41 @@ pub enum Direction {
     /// From the link's `from` to its `to`; from `left` to `right` in a dumbbell.
     #[default]
     Forward,
-    /// The other way.
+    /// The opposite direction.
     Reverse,
 }
 
-/// A span that metrics are computed over.
+/// A window of time that metrics are computed over.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Window {
-    /// Name in the tables; unique.
+    /// Name of the window in tables; unique.
     pub name: String,
-    /// Where it begins.
+    /// Beginning of the window.
     #[serde(default)]
     pub from: Time,
-    /// Where it ends.
+    /// End of the window.
     pub to: Time,
 }
 
-/// Recording over time.
+/// Recording of time series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Series {
-    /// How often: `"10 ms"`, or `"event"` for every ACK and every packet.
+    /// Time between samples, such as `"10 ms"`; `"event"` records at every ACK and every packet.
     pub every: Sampling,
 }
 
-/// How often to record.
+/// How often time series are recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sampling {
-    /// Once in so much time.
+    /// At this interval.
     Every(Duration),
-    /// A flow at every ACK and loss, a link at every arrival and departure.
+    /// At every event: a flow at each ACK and loss, a link at each arrival and departure.
     Event,
 }
 
-/// Why a text does not say how often.
+/// A text that is neither an interval nor `event`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}; or write \"event\" for every one of them")]
 pub struct SamplingError(#[from] ParseError);
@@ -188,18 +189,18 @@ impl JsonSchema for Sampling {
     }
 }
 
-/// Values to try by path, in the order of the file.
+/// Values to try, by path, in the order of the file.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Sweep(pub Vec<(String, Vec<SweepValue>)>);
 
 impl Sweep {
-    /// Whether there is nothing to try.
+    /// Whether there is no path.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-/// A value that a file can hold where a sweep changes it.
+/// One value of a sweep, as a scenario file can hold it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum SweepValue {

@@ -1,4 +1,4 @@
-//! Reading a scenario from TOML.
+//! Reads a scenario from TOML.
 
 use super::error::{ErrorKind, Problem, ScenarioError};
 use super::path::{path_at, span};
@@ -8,7 +8,8 @@ use std::path::Path;
 use toml_edit::{Document, Table};
 
 impl Scenario {
-    /// Reads a scenario from TOML. `file_name` is for errors, and its folder is where traces are looked for.
+    /// Reads a scenario from TOML. `file_name` appears in errors, and its folder is where trace
+    /// files are looked for.
     pub fn parse(text: &str, file_name: &str) -> Result<Scenario, ScenarioError> {
         if text.len() > limits::FILE_BYTES {
             let message = format!("the file is larger than {} MB", limits::FILE_BYTES / 1_000_000);
@@ -41,7 +42,7 @@ impl Scenario {
         super::ScenarioFile::load(path)?.scenario()
     }
 
-    /// The scenario as TOML, with every default that matters written out.
+    /// The scenario as TOML, with defaults written out.
     pub fn to_toml(&self) -> Result<String, toml_edit::ser::Error> {
         toml_edit::ser::to_string_pretty(self)
     }
@@ -54,14 +55,15 @@ impl Scenario {
     }
 }
 
-/// `problem` at its place in `text`.
+/// `problem` as an error with its place in `text`.
 pub(super) fn located(
     kind: ErrorKind,
     problem: Problem,
     (file, text): (&str, &str),
     root: &Table,
 ) -> ScenarioError {
-    // A field that is left out is shown at what it is missing from; the message must then name it.
+    // The span of an absent field is that of its nearest parent, so the message has to name the
+    // field.
     let (at, there) = span(root, &problem.path);
     let message = match there {
         true => problem.message,
@@ -70,7 +72,7 @@ pub(super) fn located(
     ScenarioError::new(kind, (file, text), at, message, problem.help)
 }
 
-/// serde's `message` in words for whoever wrote the file, and what would be right.
+/// Explains serde's `message` to the author of the file, with what would be right.
 fn explain(message: &str, root: &Table, at: &Range<usize>) -> (String, Option<String>) {
     let message = message.trim_end();
     let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
@@ -79,7 +81,7 @@ fn explain(message: &str, root: &Table, at: &Range<usize>) -> (String, Option<St
         Some(super::path::Step::Key(key)) => Some(key.as_str()),
         _ => None,
     });
-    // Laws, queues and applications end with what exists.
+    // Messages about laws, queues and applications end with a list of what exists.
     if let Some((message, known)) = message.split_once("; there are: ").or(message.split_once("; it has: ")) {
         let known: Vec<&str> = known.split(", ").collect();
         return (message.to_owned(), Some(words::suggest(unknown_word(message), &known, "there are")));
@@ -114,13 +116,14 @@ fn explain(message: &str, root: &Table, at: &Range<usize>) -> (String, Option<St
     }
 }
 
-/// The word that a message says does not exist: the last in quotes, of whichever kind.
+/// The word that a message calls unknown: the last one in quotes or backticks.
 fn unknown_word(message: &str) -> &str {
     let quoted = |quote: char| message.trim_end_matches(quote).rsplit_once(quote).map(|(_, word)| word);
     quoted('"').or(quoted('`')).unwrap_or("")
 }
 
-/// The part of `span` that holds the word which a message about a law, a queue or an application calls wrong.
+/// The part of `span` that holds the word which a message about a law, a queue or an application
+/// calls unknown.
 fn narrowed(span: Range<usize>, text: &str, message: &str) -> Range<usize> {
     let message = match message.split_once("; there are: ").or(message.split_once("; it has")) {
         Some((message, _)) => message,
@@ -133,7 +136,7 @@ fn narrowed(span: Range<usize>, text: &str, message: &str) -> Range<usize> {
     }
 }
 
-/// serde's words for Rust's types, in those of TOML.
+/// serde's message, with Rust's types renamed to those of TOML.
 fn expected(message: &str) -> String {
     message
         .replace("invalid type: ", "found ")
@@ -147,7 +150,7 @@ fn expected(message: &str) -> String {
         .replace("expected a sequence", "expected a list")
 }
 
-/// What could stand for the field `name`.
+/// An example value of the field `name`.
 fn example(name: &str) -> Option<&'static str> {
     Some(match name {
         "duration" => "\"60 s\"",
@@ -169,7 +172,7 @@ fn example(name: &str) -> Option<&'static str> {
     })
 }
 
-/// `number` with a likely unit for the quantity `field`; nothing for fields that are no quantities.
+/// `number` with a likely unit for the field `field`. `None` if the field is no quantity.
 fn with_unit(field: &str, number: &str) -> Option<String> {
     let unit = match field {
         "rate" | "access_rate" => "Mbit/s",

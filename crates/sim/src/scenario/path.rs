@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Range;
 use toml_edit::{Item, Table, Value};
 
-/// Where a field is in a scenario.
+/// Path of a field in a scenario.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FieldPath(Vec<Step>);
 
@@ -13,7 +13,7 @@ pub struct FieldPath(Vec<Step>);
 pub(super) enum Step {
     /// A field of a table, or an entry of a list by its name.
     Key(String),
-    /// An entry of a list by its place.
+    /// An entry of a list by its index.
     Index(usize),
 }
 
@@ -23,14 +23,14 @@ impl FieldPath {
         FieldPath::default()
     }
 
-    /// The field `key` of this.
+    /// The path of the field `key` below this one.
     pub fn key(&self, key: &str) -> Self {
         let mut steps = self.0.clone();
         steps.push(Step::Key(key.to_owned()));
         FieldPath(steps)
     }
 
-    /// The entry `index` of this.
+    /// The path of the entry `index` of this list.
     pub fn index(&self, index: usize) -> Self {
         let mut steps = self.0.clone();
         steps.push(Step::Index(index));
@@ -49,7 +49,7 @@ impl FieldPath {
         &self.0
     }
 
-    /// Reads what people write; the error is the part (as a range of bytes) that is not a path.
+    /// Reads a path. An error is the range of bytes that is not part of a path.
     pub(super) fn parse(text: &str) -> Result<Self, Range<usize>> {
         let mut steps = Vec::new();
         let mut at = 0;
@@ -97,8 +97,8 @@ impl fmt::Display for FieldPath {
     }
 }
 
-/// Where `path` stands in the text that `root` was read from: the value, or where it is left out, the nearest
-/// thing around it. And whether it is there itself.
+/// Span of the value at `path` in the text that `root` was read from. If the path is absent there,
+/// the span of its nearest parent, and false.
 pub(super) fn span(root: &Table, path: &FieldPath) -> (Range<usize>, bool) {
     let mut found = 0..0;
     let mut at = Node::Table(root);
@@ -116,7 +116,7 @@ pub(super) fn span(root: &Table, path: &FieldPath) -> (Range<usize>, bool) {
     (found, true)
 }
 
-/// The path of the innermost thing that begins and ends with `span`.
+/// The path of the innermost value whose span is `span`.
 pub(super) fn path_at(root: &Table, span: &Range<usize>) -> Option<FieldPath> {
     search(Node::Table(root), &FieldPath::root(), span, 0)
 }
@@ -140,7 +140,7 @@ fn search(node: Node<'_>, path: &FieldPath, span: &Range<usize>, depth: usize) -
     None
 }
 
-/// A place in a TOML document, whichever of its notations it is written in.
+/// A value in a TOML document, in any of TOML's notations.
 #[derive(Clone, Copy)]
 enum Node<'a> {
     Table(&'a dyn toml_edit::TableLike),

@@ -1,18 +1,19 @@
-//! Whether a result hangs on a phase.
+//! Warns of phase effects: results that depend on the order in which packets meet.
 //!
-//! With equal round-trip times, equal packets and no noise, packets reach a full queue in the same order in
-//! every round trip: which flow loses is decided once and for all (Floyd and Jacobson 1992, "On traffic phase
-//! effects").
+//! With equal round-trip times, equal packets and no noise, packets reach a full queue in the same
+//! order in every round trip. So one order decides for the whole run which flow loses packets
+//! (Floyd and Jacobson 1992, "On traffic phase effects in packet-switched gateways").
 
 use super::{App, Dist, FieldPath, FlowGroup, Hop, Link, Problem, Scenario};
 use leeway_queue::QueueSpec;
 use leeway_units::{Duration, Time};
 
-/// Flows in step from which on a warning is due. A few flows that begin together are an experiment that the
-/// literature makes; with this many, some get next to nothing and others more than twice their share.
+/// Flows in step from which on [`Scenario::warnings`] warns. Fewer flows that begin together are a
+/// common experiment of the literature. With this many, some get next to nothing and others more
+/// than twice their share.
 pub const IN_STEP: u32 = 8;
 
-/// What flows in step have in common.
+/// What flows have in common that are in step.
 #[derive(PartialEq)]
 struct Step {
     start: Time,
@@ -21,7 +22,7 @@ struct Step {
 }
 
 impl Scenario {
-    /// What makes the results of a valid scenario doubtful: where, what, and what helps.
+    /// What makes the results of a valid scenario doubtful: the field, the reason, and a remedy.
     pub fn warnings(&self) -> Vec<Problem> {
         let links = self.links();
         let Ok(routes) = self.routes(&links) else { return Vec::new() };
@@ -50,7 +51,8 @@ impl Scenario {
             .collect()
     }
 
-    /// What `group` is in step with; nothing if its flows differ, or something on their way is random.
+    /// What the flows of `group` have in common. `None` if the flows differ, or if something on
+    /// their path is random.
     fn step(&self, group: &FlowGroup, hops: Vec<Hop>, links: &[Link]) -> Option<Step> {
         let steady = |hop: &Hop, back: bool| {
             let forward = (hop.direction == super::Direction::Forward) != back;

@@ -1,4 +1,4 @@
-//! The way of a flow through the links.
+//! Routes: the links that a flow takes.
 
 use super::error::Problem;
 use super::{Channel, Direction, Dumbbell, FieldPath, FlowGroup, Link, Scenario, words};
@@ -7,19 +7,20 @@ use std::collections::{BTreeMap, VecDeque};
 /// One link of a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hop {
-    /// Index into [`Scenario::links`].
+    /// Index of the link in [`Scenario::links`].
     pub link: usize,
-    /// Which way data takes it; ACKs take the other.
+    /// Direction of the data. ACKs take the opposite direction.
     pub direction: Direction,
 }
 
 impl Scenario {
-    /// All links: the dumbbell's first, then the others in the order of the file.
+    /// All links: that of the dumbbell first, then the others in the order of the file.
     pub fn links(&self) -> Vec<Link> {
         self.dumbbell.iter().map(Dumbbell::to_link).chain(self.link.iter().cloned()).collect()
     }
 
-    /// The channels as written, with their places and the number of like links that have them.
+    /// The channels of the scenario, with their places, and the number of like links that have
+    /// them.
     pub(super) fn channels(&self) -> impl Iterator<Item = (FieldPath, &Channel, u32)> {
         let dumbbell = self.dumbbell.iter().flat_map(|d| {
             let at = FieldPath::root().key("dumbbell");
@@ -46,7 +47,7 @@ impl Scenario {
         dumbbell.chain(links)
     }
 
-    /// The route of each group over `links`, which are [`Scenario::links`], or why there is none.
+    /// The route of each group over `links`, which are [`Scenario::links`].
     pub fn routes(&self, links: &[Link]) -> Result<Vec<Vec<Hop>>, Problem> {
         let at = FieldPath::root().key("flow");
         let groups = self.flow.iter().enumerate();
@@ -98,7 +99,7 @@ fn nodes(links: &[Link]) -> Vec<&str> {
     nodes
 }
 
-/// The way with the fewest links; among those, the one whose links come first in the file.
+/// The route with the fewest links. Among several, the one whose links come first in the file.
 fn shortest(links: &[Link], from: &str, to: &str) -> Option<Vec<Hop>> {
     let mut out: BTreeMap<&str, Vec<(Hop, &str)>> = BTreeMap::new();
     for (index, link) in links.iter().enumerate() {
@@ -129,7 +130,7 @@ fn shortest(links: &[Link], from: &str, to: &str) -> Option<Vec<Hop>> {
     Some(hops)
 }
 
-/// The way along `via`.
+/// The route along the links of `via`.
 fn explicit(
     links: &[Link],
     group: &FlowGroup,

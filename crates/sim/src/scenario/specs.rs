@@ -1,14 +1,14 @@
-//! What laws and queues a scenario gets where it names none.
+//! Default law and default queue of a scenario.
 
 use leeway_control::LawSpec;
 use leeway_queue::QueueSpec;
 
-/// The law of a group that names none.
+/// Law of a flow group without a law.
 pub(super) fn newreno() -> LawSpec {
     LawSpec::new("newreno").expect("the table of laws begins with it")
 }
 
-/// The queue of a channel that names none.
+/// Queue of a channel without a queue.
 pub(super) fn droptail() -> QueueSpec {
     QueueSpec::default()
 }

@@ -1,5 +1,5 @@
-//! File sharing among peers: the file, and what all peers have in common. Who they are is in the flow groups whose
-//! application is [`App::Peer`].
+//! File sharing among peers: the file, and what all peers have in common. The peers themselves are
+//! flow groups with the application [`App::Peer`].
 
 use super::check::{at_most, between, positive};
 use super::error::Problem;
@@ -12,15 +12,16 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Swarm {
-    /// Pieces of the file. A peer passes on whole pieces only.
+    /// Pieces of the file. A peer can pass on whole pieces only.
     pub pieces: u32,
     /// Size of a piece: a whole number of blocks.
     #[serde(default = "quarter_mebibyte")]
     pub piece: Bytes,
-    /// Size of a block: what one request asks for.
+    /// Size of a block, which is what one request asks for.
     #[serde(default = "sixteen_kibibytes")]
     pub block: Bytes,
-    /// Connections that a peer opens when it arrives; it accepts others up to twice as many.
+    /// Connections that a peer opens when it arrives. It accepts connections of others until it
+    /// has twice as many.
     #[serde(default = "twenty")]
     pub neighbours: u32,
     /// Requests that a peer has outstanding with each neighbour that serves it.
@@ -57,7 +58,7 @@ impl Swarm {
 }
 
 impl Scenario {
-    /// The groups whose application is a peer, with their places.
+    /// The flow groups of peers, with their places in the scenario.
     fn peers(&self) -> impl Iterator<Item = (FieldPath, &FlowGroup)> {
         let at = FieldPath::root().key("flow");
         let groups = self.flow.iter().enumerate();
@@ -66,7 +67,8 @@ impl Scenario {
             .map(move |(i, group)| (at.index(i), group))
     }
 
-    /// Connections that peers make at most while nobody leaves, both directions counted.
+    /// Flows that peers make at most if no peer leaves; a connection is two flows, one in each
+    /// direction.
     pub(super) fn peer_flows(&self) -> f64 {
         let peers: f64 = self.peers().map(|(_, group)| f64::from(group.count)).sum();
         self.swarm.as_ref().map_or(0.0, |swarm| 2.0 * peers * f64::from(swarm.neighbours).min(peers))
@@ -84,11 +86,8 @@ impl Scenario {
             };
         };
         if swarm.pieces == 0 {
-            return Err(Problem::new(
-                at.key("pieces"),
-                "a file of no pieces is complete before it is shared",
-            )
-            .help("1 or more"));
+            return Err(Problem::new(at.key("pieces"), "a file of no pieces leaves nothing to share")
+                .help("1 or more"));
         }
         between(at.key("pieces"), swarm.pieces.into(), 1, 100_000)?;
         between(at.key("block"), swarm.block.get(), 1, 1 << 20)?;
@@ -136,12 +135,15 @@ impl Scenario {
             at_most(at.key("app").key("stay"), stay, limits::DURATION)?;
         }
         if group.access_rate.is_some() {
-            return Err(Problem::new(at.key("access_rate"), "a peer's access is the link that it is behind")
-                .help("give the link a `rate`, and a `count` for a line of each peer's own"));
+            return Err(Problem::new(
+                at.key("access_rate"),
+                "a peer has no access link beside the link at its `from`",
+            )
+            .help("give the link a `rate`, and a `count` to give each peer a link of its own"));
         }
         match self.gateway_of(group) {
             None => Ok(()),
-            Some(_) => Err(Problem::new(at.key("from"), "a gateway cannot hold peers")
+            Some(_) => Err(Problem::new(at.key("from"), "a gateway cannot limit peers")
                 .help("put the peers at another node")),
         }
     }

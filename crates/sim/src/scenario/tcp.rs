@@ -1,4 +1,4 @@
-//! Choices of a TCP endpoint: a platform's, and what a scenario changes about them.
+//! Options of a TCP endpoint: those of a platform, and what a scenario changes about them.
 
 use leeway_units::{Bytes, Duration, Size};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -8,84 +8,88 @@ use serde::{Deserialize, Serialize, Serializer};
 use std::borrow::Cow;
 use std::fmt;
 
-/// A platform whose choices hold where a scenario does not say otherwise.
+/// A platform, which sets the TCP options that a scenario does not set.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Profile {
-    /// The ns-2 simulator, on which much of the literature ran: no delayed ACKs, initial window 2, and its
-    /// own ways with backoff, limited transmit and drop-tail buffers.
+    /// The ns-2 simulator, on which much of the literature ran: no delayed ACKs, initial window 2,
+    /// and backoff, limited transmit and drop-tail buffers that differ from the RFCs.
     Ns2,
-    /// What the RFCs say where `ns2` goes its own way; otherwise the same.
+    /// As `ns2`, but as the RFCs say where ns-2 differs from them.
     Rfc,
     /// Linux: SACK, delayed ACKs, initial window 10.
     #[default]
     Linux,
 }
 
-/// Every choice of a TCP endpoint, none open.
+/// All options of a TCP endpoint, with their values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Tcp {
-    /// Selective acknowledgments with recovery by RFC 6675; NewReno recovery (RFC 6582) without.
+    /// SACK, with loss recovery by RFC 6675. Without it: NewReno (RFC 6582).
     pub sack: bool,
     /// A new segment on each of the first two duplicate ACKs (RFC 3042).
     pub limited_transmit: bool,
-    /// After a timeout too, the first two duplicate ACKs release a segment each: one that was sent before,
-    /// whether or not the receiver has it. Only without SACK and with `limited_transmit`.
+    /// After a timeout, too, the first two duplicate ACKs release a segment each: one that was
+    /// sent before, whether or not the receiver has it. Needs `limited_transmit`, and has no
+    /// effect with SACK.
     pub limited_retransmit: bool,
-    /// Duplicate ACKs that mean a loss.
+    /// Duplicate ACKs that count as a loss.
     pub dupthresh: u32,
     /// A connection begins with SYN and SYN-ACK, which give the first round-trip sample.
     pub handshake: bool,
-    /// A host waits for a time drawn from 0 to this before it sends what an ACK or the application allows.
+    /// Most processing delay of a host. Each time an ACK or the application allows it to send, it
+    /// waits for a time drawn from 0 to this.
     pub overhead: Duration,
-    /// Whether and how the receiver delays ACKs; absent: every segment is acknowledged at once.
+    /// How the receiver delays ACKs. Absent: it acknowledges every segment at once.
     pub delayed_ack: Option<DelayedAck>,
-    /// Window at the start, in segments.
+    /// Initial congestion window, in segments.
     pub initial_window: u32,
-    /// What the receiver can hold: packets, bytes or unlimited, never a BDP.
+    /// Receive window: packets, bytes or unlimited, never a BDP.
     pub receive_window: Size,
     /// Retransmission timeout before the first RTT sample.
     pub initial_rto: Duration,
-    /// Smallest retransmission timeout, or smallest part of it above SRTT; see `rto_floor`.
+    /// Smallest retransmission timeout, or smallest variance term of it; see `rto_floor`.
     pub min_rto: Duration,
     /// What `min_rto` bounds.
     pub rto_floor: RtoFloor,
     /// Largest retransmission timeout, backoff included.
     pub max_rto: Duration,
-    /// When a doubled timeout is the estimate again.
+    /// When the doubling of a timeout ends.
     pub backoff_until: BackoffUntil,
-    /// Clock granularity G of RFC 6298: the least that the deviation adds to a timeout.
+    /// Clock granularity G (RFC 6298): the smallest variance term of a timeout.
     pub rto_granularity: Duration,
-    /// Resolution of the timestamps that RTT and one-way delay come from.
+    /// Resolution of the timestamps that give RTT and one-way delay.
     pub timestamp_resolution: Duration,
-    /// Whether the law sees one-way delays (receiver's clock minus sender's); only round trips otherwise.
+    /// Whether the law gets one-way delays (receiver's clock less sender's); it gets round-trip
+    /// times in any case.
     pub one_way_delay: bool,
     /// Explicit congestion notification (RFC 3168).
     pub ecn: bool,
-    /// Spread a window over the round trip even where the law does not ask for it; a law that asks is always
+    /// Whether to pace segments if the law does not ask for pacing. A law that asks is always
     /// paced.
     pub pacing: bool,
     /// After an idle time of one RTO, start again from the initial window (RFC 5681, 4.1).
     pub idle_restart: bool,
 }
 
-/// What the smallest retransmission timeout bounds.
+/// What the smallest retransmission timeout applies to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RtoFloor {
     /// The timeout as a whole (RFC 6298, 2.4).
     Timeout,
-    /// The term of the variance, so that a timeout is never below SRTT + `min_rto`, as Linux has it.
+    /// Its variance term, so that the timeout is at least SRTT + `min_rto`, as in Linux.
     Variance,
 }
 
-/// When a retransmission timeout that was doubled is the estimate again.
+/// When the doubling of a retransmission timeout ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum BackoffUntil {
-    /// New data is acknowledged (RFC 6298, 5.7, with timestamps; Linux).
+    /// When new data is acknowledged (RFC 6298, 5.7, with timestamps; Linux).
     Progress,
-    /// A segment is acknowledged that was sent after the timeout for the first time (Karn's algorithm; ns-2).
+    /// When a segment is acknowledged that was sent for the first time after the timeout (Karn's
+    /// algorithm; ns-2).
     Fresh,
 }
 
@@ -93,10 +97,10 @@ pub enum BackoffUntil {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DelayedAck {
-    /// One ACK for so many full segments.
+    /// Full segments for one ACK.
     #[serde(default = "two")]
     pub every: u32,
-    /// And at the latest after this time.
+    /// Longest delay of an ACK.
     #[serde(default = "forty_ms")]
     pub timeout: Duration,
 }
@@ -110,7 +114,7 @@ fn forty_ms() -> Duration {
 }
 
 impl Profile {
-    /// The choices of this platform.
+    /// The TCP options of this platform.
     pub fn tcp(self) -> Tcp {
         match self {
             // ns-2.35, tcl/lib/ns-default.tcl: singledup_ 1, numdupacks_ 3, windowInit_ 2, rtxcur_init_ 3.0
@@ -172,66 +176,70 @@ impl Profile {
     }
 }
 
-/// What a scenario changes about the profile's TCP; what is absent stays as the profile has it.
+/// TCP options that a scenario sets. Those of the profile hold for what is absent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TcpOptions {
-    /// Selective acknowledgments with recovery by RFC 6675; NewReno recovery (RFC 6582) without.
+    /// SACK, with loss recovery by RFC 6675. Without it: NewReno (RFC 6582).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sack: Option<bool>,
     /// A new segment on each of the first two duplicate ACKs (RFC 3042).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limited_transmit: Option<bool>,
-    /// After a timeout too, the first two duplicate ACKs release a segment each that was sent before.
+    /// After a timeout, too, the first two duplicate ACKs release a segment each that was sent
+    /// before.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limited_retransmit: Option<bool>,
-    /// Duplicate ACKs that mean a loss.
+    /// Duplicate ACKs that count as a loss.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dupthresh: Option<u32>,
     /// A connection begins with SYN and SYN-ACK, which give the first round-trip sample.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub handshake: Option<bool>,
-    /// A host waits for a time drawn from 0 to this before it sends what an ACK or the application allows.
+    /// Most processing delay of a host. Each time an ACK or the application allows it to send, it
+    /// waits for a time drawn from 0 to this.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub overhead: Option<Duration>,
     /// `"off"`, or `{ every = 2, timeout = "40 ms" }`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delayed_ack: Option<AckPolicy>,
-    /// Window at the start, in segments.
+    /// Initial congestion window, in segments.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub initial_window: Option<u32>,
-    /// What the receiver can hold, in packets or bytes, or `"unlimited"`.
+    /// Receive window in packets or bytes, or `"unlimited"`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub receive_window: Option<Size>,
     /// Retransmission timeout before the first RTT sample.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub initial_rto: Option<Duration>,
-    /// Smallest retransmission timeout, or smallest part of it above SRTT; see `rto_floor`.
+    /// Smallest retransmission timeout, or smallest variance term of it; see `rto_floor`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_rto: Option<Duration>,
-    /// What `min_rto` bounds: `"timeout"` as a whole (RFC 6298), or its `"variance"` term (Linux).
+    /// What `min_rto` applies to: `"timeout"`, the whole timeout (RFC 6298), or `"variance"`, its
+    /// variance term (Linux).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rto_floor: Option<RtoFloor>,
     /// Largest retransmission timeout, backoff included.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_rto: Option<Duration>,
-    /// A doubled timeout stays so until `"progress"`: new data is acknowledged, or `"fresh"`: a segment is
-    /// that was sent after the timeout for the first time.
+    /// The doubling of a timeout ends with `"progress"` when new data is acknowledged, with
+    /// `"fresh"` when a segment is acknowledged that was sent for the first time after the
+    /// timeout.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backoff_until: Option<BackoffUntil>,
     /// Clock granularity G of RFC 6298.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rto_granularity: Option<Duration>,
-    /// Resolution of the timestamps that RTT and one-way delay come from.
+    /// Resolution of the timestamps that give RTT and one-way delay.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timestamp_resolution: Option<Duration>,
-    /// Whether the law sees one-way delays; only round trips otherwise.
+    /// Whether the law gets one-way delays; it gets round-trip times in any case.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub one_way_delay: Option<bool>,
     /// Explicit congestion notification (RFC 3168).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ecn: Option<bool>,
-    /// Spread a window over the round trip even where the law does not ask for it.
+    /// Whether to pace segments if the law does not ask for pacing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pacing: Option<bool>,
     /// After an idle time of one RTO, start again from the initial window (RFC 5681, 4.1).
@@ -240,12 +248,12 @@ pub struct TcpOptions {
 }
 
 impl TcpOptions {
-    /// Whether nothing is changed.
+    /// Whether no option is set.
     pub fn is_empty(&self) -> bool {
         *self == TcpOptions::default()
     }
 
-    /// The choices of `profile` with these changes.
+    /// The options of `profile`, with those that are set here.
     pub fn resolve(&self, profile: Profile) -> Tcp {
         let base = profile.tcp();
         Tcp {
@@ -273,7 +281,7 @@ impl TcpOptions {
     }
 }
 
-/// Delayed ACKs, or the word `"off"`.
+/// Delayed ACKs, or `"off"`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AckPolicy(pub Option<DelayedAck>);
 

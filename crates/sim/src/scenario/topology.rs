@@ -12,9 +12,10 @@ use std::path::PathBuf;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Dumbbell {
-    /// From `left` to `right`: the way of the data.
+    /// The channel from `left` to `right`, which carries data.
     pub bottleneck: Channel,
-    /// From `right` to `left`: the way of the ACKs. The same delay and no limit of rate where absent.
+    /// The channel from `right` to `left`, which carries ACKs. If absent, the same delay and an
+    /// unlimited rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reverse: Option<Channel>,
 }
@@ -27,7 +28,7 @@ impl Dumbbell {
     /// Name of the link.
     pub const LINK: &'static str = "bottleneck";
 
-    /// The same as a link.
+    /// The dumbbell's link, as one of [`Scenario::links`](super::Scenario::links).
     pub fn to_link(&self) -> Link {
         Link {
             name: Self::LINK.into(),
@@ -40,47 +41,49 @@ impl Dumbbell {
     }
 }
 
-/// A link between two nodes, with a queue in each direction that has a rate.
+/// A link between two nodes. Each direction that has a rate has a queue.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Link {
     /// Name in tables, charts, events and routes; unique.
     pub name: String,
-    /// Number of like links, each of its own: the homes of a street, one line each. Flow i of a group (from 0)
-    /// takes link i modulo `count`, so that the nodes at `from` are as many. The report shows them together.
+    /// Number of like links, such as the lines of the homes in a street. Flow i of a group (from
+    /// 0) takes link i modulo `count`, so that there are as many nodes at `from`. The report shows
+    /// the links as one.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub count: u32,
     /// Node at one end.
     pub from: String,
     /// Node at the other end.
     pub to: String,
-    /// From `from` to `to`.
+    /// Channel from `from` to `to`.
     pub forward: Channel,
-    /// From `to` to `from`. The same delay and no limit of rate where absent.
+    /// Channel from `to` to `from`. If absent, the same delay and an unlimited rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reverse: Option<Channel>,
 }
 
 impl Link {
-    /// The channel from `to` to `from`, whether written or not.
+    /// The channel from `to` to `from`, or what holds if it is absent.
     pub fn backward(&self) -> Channel {
         self.reverse.clone().unwrap_or_else(|| Channel::with_delay(self.forward.delay))
     }
 }
 
-/// One direction of a link. At most one of `rate`, `rates` and `trace`; no limit of rate, and so no queue,
-/// without.
+/// One direction of a link. It has at most one of `rate`, `rates` and `trace`. Without them the
+/// rate is unlimited, and there is no queue.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Channel {
     /// Constant rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
-    /// Rate that changes at given times; the first entry is at 0.
+    /// Rate that changes at given times. The first entry is at 0.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rates: Vec<RateChange>,
-    /// File of delivery opportunities in mahimahi's format (a millisecond stamp per 1500 bytes), from the
-    /// folder of the scenario file; it starts again at its end.
+    /// File of delivery opportunities in mahimahi's format: a line with a time in ms for each
+    /// opportunity, which carries 1504 bytes. The path starts at the folder of the scenario file.
+    /// The trace starts again at its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<PathBuf>,
     /// Propagation delay.
@@ -89,17 +92,19 @@ pub struct Channel {
     /// Delay that varies from packet to packet: `"uniform:range=5ms"`, `"normal:deviation=2ms,reorder=true"`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jitter: Option<JitterSpec>,
-    /// What the queue holds: `"40 pkt"`, `"150 kB"`, `"1.5 BDP"` or `"unlimited"`. The default is `"1 BDP"`: rate
-    /// times twice the delay of this channel, rounded up to packets.
+    /// What the queue holds: `"40 pkt"`, `"150 kB"`, `"1.5 BDP"` or `"unlimited"`. Default: `"1
+    /// BDP"`, which is the rate times twice the delay of this channel, rounded up to packets.
     #[serde(default = "one_bdp")]
     pub buffer: Size,
-    /// Queue discipline with its parameters: `"droptail"`, `"codel:target=5ms"`; see `leeway queues`.
+    /// Queue discipline with its parameters, such as `"droptail"` or `"codel:target=5ms"`; see
+    /// `leeway queues`.
     #[serde(default = "droptail")]
     pub queue: QueueSpec,
-    /// Packets lost after the queue: `"random:p=1%"`, `"gilbert_elliott:p=1%,r=30%"`.
+    /// Loss model of the packets that leave the queue: `"random:p=1%"`,
+    /// `"gilbert_elliott:p=1%,r=30%"`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<LossSpec>,
-    /// Link-layer retransmission, which turns loss into delay: `"tries=4,delay=20ms"`.
+    /// Link-layer retransmission (ARQ), which turns loss into delay: `"tries=4,delay=20ms"`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arq: Option<Arq>,
 }
@@ -116,19 +121,19 @@ fn one_bdp() -> Size {
     Size::Bdp(1_000_000)
 }
 
-/// What a queue holds, resolved.
+/// What a queue holds, with a BDP computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BufferLimit {
-    /// So many packets.
+    /// This many packets.
     Packets(u32),
-    /// So many bytes.
+    /// This many bytes.
     Bytes(Bytes),
-    /// Whatever comes.
+    /// Every packet.
     Unlimited,
 }
 
 impl Channel {
-    /// A channel that only delays.
+    /// A channel with a delay and an unlimited rate.
     pub fn with_delay(delay: Duration) -> Self {
         Channel {
             rate: None,
@@ -143,26 +148,27 @@ impl Channel {
         }
     }
 
-    /// Whether the rate is limited, so that a queue can build up.
+    /// Whether the rate is limited, so that the channel has a queue.
     pub fn is_limited(&self) -> bool {
         self.rate.is_some() || !self.rates.is_empty() || self.trace.is_some()
     }
 
-    /// The rate at the start: `None` without a limit and for a trace, whose rate is in its file.
+    /// Rate at the start. `None` if unlimited, and for a trace, whose file has the rate.
     pub fn initial_rate(&self) -> Option<Rate> {
         self.rate.or_else(|| self.rates.first().map(|change| change.rate))
     }
 
-    /// What the queue holds, for packets of size `packet` at `rate` (see [`Channel::initial_rate`]; the mean of a
-    /// trace). A BDP is C x 2 owd / 8P with the delay of this channel as owd; n BDP is rounded up to whole packets
-    /// after multiplying, and at least one.
+    /// What the queue holds, in packets of size `packet` at `rate` (see [`Channel::initial_rate`];
+    /// for a trace its mean). A BDP is `rate` × 2 × the delay of this channel. A multiple of it is
+    /// rounded up to whole packets, at least one.
     pub fn buffer_limit(&self, rate: Rate, packet: Bytes) -> BufferLimit {
         match self.buffer {
             Size::Packets(n) => BufferLimit::Packets(n),
             Size::Bytes(bytes) => BufferLimit::Bytes(bytes),
             Size::Unlimited => BufferLimit::Unlimited,
             Size::Bdp(millionths) => {
-                // Saturating: at the limits of a scenario file (1 Tbit/s, 1000 s, 1000 BDP) nothing overflows.
+                // Saturating, although nothing overflows within the limits of a scenario file (1
+                // Tbit/s, 1000 s, 1000 BDP).
                 let bits_e15 = u128::from(rate.bits_per_sec())
                     .saturating_mul(2 * u128::from(self.delay.nanos()))
                     .saturating_mul(u128::from(millionths));
@@ -174,12 +180,12 @@ impl Channel {
     }
 }
 
-/// A rate and when it begins.
+/// A rate, and when it begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RateChange {
-    /// When.
+    /// Time from which the rate holds.
     pub at: Time,
-    /// The rate from then on.
+    /// The rate.
     pub rate: Rate,
 }

@@ -1,4 +1,4 @@
-//! Whether the trace files that a scenario names can be used.
+//! Checks the trace files that a scenario names.
 
 use super::error::{ErrorKind, Problem, ScenarioError};
 use super::{Channel, FieldPath, Scenario, check_flow, limits, parse};
@@ -7,7 +7,7 @@ use leeway_units::{Rate, Size};
 use std::path::Path;
 use toml_edit::Document;
 
-/// Reads every trace of `scenario`, which was read from `text`.
+/// Reads every trace of `scenario`, whose text is `text`.
 pub(super) fn check(scenario: &Scenario, (file, text): (&str, &str)) -> Result<(), ScenarioError> {
     for (at, channel, _) in scenario.channels() {
         let Some(trace) = &channel.trace else { continue };
@@ -30,7 +30,7 @@ fn check_one(
     let wrong = |why: String| {
         (ErrorKind::Unreadable, Problem::new(at.clone(), format!("cannot use {}: {why}", trace.display())))
     };
-    // Devices and pipes have no end, or none that their size tells of.
+    // Devices and pipes may have no end, and their size says nothing.
     let metadata = std::fs::metadata(trace).map_err(|error| wrong(error.to_string()))?;
     if !metadata.is_file() {
         return Err(wrong("it is not a file".into()));
@@ -55,7 +55,7 @@ fn check_one(
     }
 }
 
-/// The packets that pass at `rate` in the duration of `scenario`.
+/// Packets that pass at `rate` in the duration of `scenario`.
 fn packets(scenario: &Scenario, rate: Rate) -> f64 {
     let packet = check_flow::smallest_packet(scenario);
     rate.bits_per_sec() as f64 / packet.bits() as f64 * scenario.duration.secs_f64()

@@ -1,8 +1,8 @@
-//! Suggestions for a word that does not exist.
+//! Suggestions for a name that does not exist.
 
-/// The one of `known` that `word` was probably meant to be.
+/// The name in `known` that is most similar to `word`, if it may be a typing error.
 pub(super) fn closest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // Words longer than any name are not typing errors, and the time for a distance is quadratic in length.
+    // The time for a distance is quadratic in length, and a long word is no typing error.
     if word.len() > 40 {
         return None;
     }
@@ -15,7 +15,8 @@ pub(super) fn closest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) 
         .map(|(_, candidate)| candidate)
 }
 
-/// "did you mean `x`? known: `x`, `y`" where there is something close, else only what is known.
+/// Help for an unknown word: "did you mean `x`? known: `x`, `y`", or only the known words if none
+/// is similar.
 pub(super) fn suggest(word: &str, known: &[&str], known_are: &str) -> String {
     let list = || known.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
     match (known, closest(word, known.iter().copied())) {

@@ -1,47 +1,50 @@
-//! Who is served: tit-for-tat with an optimistic unchoke (Cohen 2003, 3.2), decided by rates, without a clock.
+//! Choking: whom a peer serves. Tit-for-tat with an optimistic unchoke (Cohen 2003, 3.2), decided
+//! by byte counts, without a clock.
 
 use crate::app::unit;
 use leeway_units::Duration;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// Time between two choices.
+/// Time between two choices of one peer (Cohen 2003, 3.2).
 pub const ROUND: Duration = Duration::from_secs(10);
-/// Rounds that an optimistic unchoke lasts: 30 s.
+/// Rounds that an optimistic unchoke lasts: 30 s (Cohen 2003, 3.2).
 pub const OPTIMISTIC_ROUNDS: u32 = 3;
 
-/// What a peer knows of another at a choice.
+/// What a peer knows of a neighbour at a choice.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Candidate {
-    /// The other's place among the neighbours.
+    /// Index among the peer's neighbours.
     pub peer: u32,
-    /// Whether the other wants something that is here.
+    /// Whether the neighbour is interested in a piece that the peer has.
     pub interested: bool,
-    /// Bytes that came from the other since the last choice; for a seed, bytes that went there.
+    /// Bytes received from the neighbour since the last choice. If the peer has the whole file,
+    /// bytes sent to it.
     pub bytes: u64,
 }
 
 /// The choices of one peer.
 #[derive(Debug)]
 pub struct Choker {
-    /// Peers served at a time, the optimistic one among them.
+    /// Neighbours served at a time, the optimistic unchoke included.
     slots: usize,
     round: u32,
     optimistic: Option<u32>,
 }
 
 impl Choker {
-    /// A peer that serves `slots` others at a time.
+    /// A peer that serves `slots` neighbours at a time.
     pub fn new(slots: u32) -> Self {
         Choker { slots: slots as usize, round: 0, optimistic: None }
     }
 
-    /// Peers served at a time.
+    /// Neighbours served at a time.
     pub fn slots(&self) -> usize {
         self.slots
     }
 
-    /// The peers to serve until the next choice: those that gave most, and one by lot that keeps its place for
-    /// [`OPTIMISTIC_ROUNDS`]. Equals stay in the order of a lot, so that no index is preferred.
+    /// The neighbours to serve until the next choice: those with the most bytes, and one drawn by
+    /// lot that keeps its place for [`OPTIMISTIC_ROUNDS`] (the optimistic unchoke). Ties are in
+    /// random order, so that no index is preferred.
     pub fn choose(&mut self, candidates: &[Candidate], rng: &mut Xoshiro256PlusPlus) -> Vec<u32> {
         let mut wanting: Vec<Candidate> =
             candidates.iter().copied().filter(|other| other.interested).collect();
@@ -71,12 +74,12 @@ impl Choker {
     }
 }
 
-/// An index below `count` by lot.
+/// A random index below `count`; `None` for 0.
 fn lot(count: usize, rng: &mut Xoshiro256PlusPlus) -> Option<usize> {
     (count > 0).then(|| (unit(rng) * count as f64) as usize)
 }
 
-/// Fisher and Yates.
+/// Puts `list` into random order (Fisher and Yates).
 pub fn shuffle<T>(list: &mut [T], rng: &mut Xoshiro256PlusPlus) {
     for last in (1..list.len()).rev() {
         if let Some(at) = lot(last + 1, rng) {

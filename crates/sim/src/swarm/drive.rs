@@ -1,4 +1,5 @@
-//! The peers on the simulator's connections: what they say is written, what arrives they hear.
+//! Connects the peers to the simulator: writes their messages to flows, and hands them the
+//! messages that arrive.
 
 use super::message::{Message, Stream};
 use super::{Effect, Swarm, Turn};
@@ -6,9 +7,9 @@ use crate::app::{App, part, part_seed};
 use crate::engine::{Engine, Timer};
 use crate::flow::Flow;
 
-/// See [`Engine`]; this part of it moves the peers.
+/// The part of [`Engine`] that runs the peers.
 impl Engine {
-    /// It is the turn of `peer`.
+    /// Runs a turn of `peer`, and carries out what follows.
     pub(crate) fn peer_turn(&mut self, peer: u32, turn: Turn) {
         let now = self.world.now;
         if let Some(swarm) = &mut self.swarm {
@@ -17,7 +18,7 @@ impl Engine {
         self.carry_out();
     }
 
-    /// Data has arrived on flow `index`: its listener hears what is complete.
+    /// Data has arrived on flow `index`: hands complete messages to the peer that receives them.
     pub(crate) fn messages_arrive(&mut self, index: u32) {
         let now = self.world.now;
         let (Some(swarm), flow) = (&mut self.swarm, &mut self.flows[index as usize]) else { return };
@@ -36,8 +37,8 @@ impl Engine {
         }
     }
 
-    /// Writes blocks to flow `index` while the connection has less than one left to send, so that a choke or
-    /// a cancel finds the others unsent.
+    /// Writes blocks to flow `index` while less than one block is unsent. The other requested
+    /// blocks wait outside the connection, so that a choke or a cancel can still discard them.
     pub(crate) fn feed(&mut self, index: u32) {
         let flow = &mut self.flows[index as usize];
         let (Some(swarm), Some(stream)) = (&mut self.swarm, &mut flow.stream) else { return };
@@ -54,7 +55,7 @@ impl Engine {
         }
     }
 
-    /// Does what the peers want done.
+    /// Carries out the effects that the peers have asked for.
     fn carry_out(&mut self) {
         let Some(swarm) = &mut self.swarm else { return };
         let mut effects = std::mem::take(&mut swarm.effects);
@@ -85,9 +86,9 @@ impl Engine {
             }
         }
         if let Some(swarm) = &mut self.swarm {
-            swarm.effects = effects; // its memory
+            swarm.effects = effects; // its memory is used again
         }
-        // What was said together goes out together: messages share segments.
+        // Messages written at one instant share segments, so data is sent after all of them.
         for index in spoken {
             if self.flows[index as usize].open {
                 self.pump(index);
@@ -95,7 +96,7 @@ impl Engine {
         }
     }
 
-    /// Writes `message`; the flow that it is on.
+    /// Writes `message` of `peer` to its neighbour `at`. Returns the flow that carries it.
     fn say(&mut self, peer: u32, at: u32, message: Message) -> u32 {
         let Some(swarm) = &self.swarm else { return 0 };
         let index = swarm.peers[peer as usize].neighbours[at as usize].flow;
@@ -106,7 +107,7 @@ impl Engine {
         index
     }
 
-    /// The flows from `peer` to its neighbour `at`, and back.
+    /// The flow from `peer` to its neighbour `at`, and the flow back.
     fn flows_between(&self, peer: u32, at: u32) -> [u32; 2] {
         let Some(swarm) = &self.swarm else { return [0; 2] };
         let (other, mirror) = swarm.mirror(peer, at);
@@ -114,7 +115,7 @@ impl Engine {
             .map(|(peer, at)| swarm.peers[peer as usize].neighbours[at as usize].flow)
     }
 
-    /// Makes the connection of `peer` and its neighbour `at`, a flow each way.
+    /// Connects `peer` and its neighbour `at` by a flow in each direction.
     fn join(&mut self, peer: u32, at: u32) {
         let Some(swarm) = &mut self.swarm else { return };
         let (other, mirror) = swarm.mirror(peer, at);

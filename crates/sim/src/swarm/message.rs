@@ -1,4 +1,4 @@
-//! What peers tell each other, and the stream of bytes that carries it in order.
+//! Messages between peers, and the byte stream that carries them in order.
 
 use super::pieces::{Bitfield, Block};
 use std::collections::VecDeque;
@@ -6,24 +6,25 @@ use std::collections::VecDeque;
 /// A message between two peers, with the sizes of BEP 3.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Message {
-    /// The handshake, and the pieces that the sender has.
+    /// Handshake, and the pieces that the sender has.
     Bitfield(Bitfield),
-    /// The sender has this piece now.
+    /// The sender has this piece from now on.
     Have(u32),
-    /// Whether the sender wants anything that the receiver has.
+    /// Whether the sender is interested in a piece of the receiver.
     Interested(bool),
-    /// Whether the sender refuses to serve the receiver.
+    /// Whether the sender refuses to serve the receiver (choking).
     Choke(bool),
-    /// The sender wants this block.
+    /// A request for this block.
     Request(Block),
-    /// The sender does not want this block any more.
+    /// The sender withdraws its request for this block.
     Cancel(Block),
-    /// The block itself.
+    /// This block.
     Piece(Block),
 }
 
 impl Message {
-    /// Bytes in the stream, where a block has `block` and the file `pieces` pieces.
+    /// Size of the message in the stream (BEP 3), where a block has `block` bytes and the file
+    /// `pieces` pieces.
     pub fn bytes(&self, block: u64, pieces: u32) -> u64 {
         match self {
             Message::Bitfield(_) => 68 + 5 + u64::from(pieces.div_ceil(8)),
@@ -35,25 +36,25 @@ impl Message {
     }
 }
 
-/// The messages on one connection from one peer to another.
+/// The messages of one peer to another, on one connection.
 #[derive(Debug)]
 pub struct Stream {
-    /// The peer that speaks.
+    /// The peer that sends.
     pub peer: u32,
-    /// The listener's place among its neighbours.
+    /// Index of the receiver among the sender's neighbours.
     pub at: u32,
-    /// Payload of each segment that was sent and is not yet here with all before it.
+    /// Payload of each segment that was sent and has not arrived in order. Unit: bytes.
     segments: VecDeque<u16>,
-    /// Segments that are here with all before them, and their bytes.
+    /// Number of segments that have arrived in order, and their bytes.
     next: u32,
     arrived: u64,
     written: u64,
-    /// Messages that are not here in full, each with the byte after its last.
+    /// Messages that have not arrived in full, each with the position after its last byte.
     messages: VecDeque<(u64, Message)>,
 }
 
 impl Stream {
-    /// Nothing was said yet.
+    /// A stream without messages.
     pub fn new(peer: u32, at: u32) -> Self {
         Stream {
             peer,
@@ -66,18 +67,18 @@ impl Stream {
         }
     }
 
-    /// `message` is written, as `bytes`.
+    /// Writes `message`, which has `bytes` bytes.
     pub fn write(&mut self, message: Message, bytes: u64) {
         self.written += bytes;
         self.messages.push_back((self.written, message));
     }
 
-    /// The next segment is sent for the first time.
+    /// The next segment, with `payload` bytes, is sent for the first time.
     pub fn sent(&mut self, payload: u16) {
         self.segments.push_back(payload);
     }
 
-    /// The receiver has all segments before `next`.
+    /// All segments before `next` have arrived.
     pub fn received(&mut self, next: u32) {
         while self.next < next {
             let Some(payload) = self.segments.pop_front() else { return };
@@ -86,7 +87,7 @@ impl Stream {
         }
     }
 
-    /// The next message that is here in full.
+    /// The next message that has arrived in full.
     pub fn hear(&mut self) -> Option<Message> {
         let is_here = self.messages.front().is_some_and(|(end, _)| *end <= self.arrived);
         is_here.then(|| self.messages.pop_front()).flatten().map(|(_, message)| message)

@@ -1,11 +1,13 @@
-//! File sharing among peers, after BitTorrent (Cohen 2003, BEP 3): what a peer asks for ([`pieces`]), whom it
-//! serves ([`choking`]), what it says ([`message`]). The peers themselves know neither network nor clock:
-//! they are told the time and what they hear, and say what is to happen as [`Effect`]s, which [`drive`]
-//! carries out.
+//! File sharing among peers, after BitTorrent (Cohen 2003, BEP 3): piece selection ([`pieces`]),
+//! choking ([`choking`]) and messages ([`message`]).
 //!
-//! Scope and limitations: a tracker knows everybody and tells an arriving peer at once; there are no hash
-//! failures, no snubbing, no limits of rate, and one file. Each direction between two peers is a connection
-//! of its own, in which what a peer asks waits behind the blocks that it uploads, as on the real one.
+//! The peers know neither network nor clock. Time and messages are arguments; what is to happen
+//! outside is an [`Effect`], which [`drive`] carries out.
+//!
+//! Scope and limitations: a tracker knows all peers and answers at once. There is one file, and
+//! there are no hash failures, no snubbing and no rate limits. Each direction between two peers is
+//! a connection of its own. A peer's requests wait there behind the blocks that it uploads, as on
+//! one real connection.
 
 pub mod choking;
 mod drive;
@@ -23,52 +25,52 @@ use peer::{Neighbour, Presence};
 pub use peer::{Peer, PeerCounts, Route};
 use pieces::{Arrival, Block, Shape};
 
-/// When a peer acts by itself.
+/// What a peer does by itself at a given time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Turn {
-    /// It arrives.
+    /// Arrives.
     Arrive,
-    /// It chooses whom to serve.
+    /// Chooses whom to serve.
     Choose,
-    /// It leaves.
+    /// Leaves.
     Leave,
 }
 
-/// What is to happen outside the peers.
+/// What the simulator has to do for the peers.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Connect `peer` and its neighbour `at`.
     Connect(u32, u32),
-    /// `peer` says something to its neighbour `at`.
+    /// Send a message of `peer` to its neighbour `at`.
     Say(u32, u32, Message),
-    /// The connection of `peer` and its neighbour `at` ends, in both directions.
+    /// Close the connection of `peer` and its neighbour `at`, in both directions.
     Close(u32, u32),
-    /// `peer` has the whole file.
+    /// Count the completed download of `peer`.
     Completed(u32),
-    /// Give `peer` a turn.
+    /// Call [`Swarm::turn`] for `peer` at the given time.
     Turn(Time, u32, Turn),
 }
 
 /// All peers of a run.
 #[derive(Debug)]
 pub struct Swarm {
-    /// As the scenario says.
+    /// Settings of the scenario.
     pub spec: scenario::Swarm,
-    /// In the order of the scenario's groups.
+    /// All peers, in the order of the scenario's groups.
     pub peers: Vec<Peer>,
-    /// What is to happen, in order.
+    /// What the simulator has to do, in order.
     pub effects: Vec<Effect>,
     seed: u64,
     connections: usize,
 }
 
 impl Swarm {
-    /// Nobody is there yet.
+    /// A swarm without peers.
     pub fn new(spec: scenario::Swarm, seed: u64) -> Self {
         Swarm { spec, peers: Vec::new(), effects: Vec::new(), seed, connections: 0 }
     }
 
-    /// Adds a peer of `group` behind `route`; its index.
+    /// Adds a peer of `group` with the path `route`. Returns its index.
     pub fn add(&mut self, group: u32, spec: &scenario::FlowGroup, route: Route) -> u32 {
         let index = self.peers.len() as u32;
         let scenario::App::Peer { seed, slots, stay } = spec.app else { return index };
@@ -78,13 +80,13 @@ impl Swarm {
         index
     }
 
-    /// The place of `peer` and its neighbour `at` as the neighbour sees them.
+    /// Index of neighbour `at`, and index of `peer` among that neighbour's neighbours.
     pub fn mirror(&self, peer: u32, at: u32) -> (u32, u32) {
         let neighbour = &self.peers[peer as usize].neighbours[at as usize];
         (neighbour.peer, neighbour.mirror)
     }
 
-    /// It is the turn of `peer`.
+    /// Runs a turn of `peer`.
     pub fn turn(&mut self, now: Time, peer: u32, turn: Turn) {
         match turn {
             Turn::Arrive => self.arrive(now, peer),
@@ -93,6 +95,7 @@ impl Swarm {
         }
     }
 
+    /// Peer `index` arrives: sets its first choice and looks for neighbours.
     fn arrive(&mut self, now: Time, index: u32) {
         let peer = &mut self.peers[index as usize];
         if peer.presence != Presence::Away {
@@ -108,7 +111,7 @@ impl Swarm {
         self.seek(index);
     }
 
-    /// `index` asks the tracker for neighbours, until it has as many as it wants.
+    /// Peer `index` asks the tracker for neighbours, and connects to as many as it lacks.
     fn seek(&mut self, index: u32) {
         let wanted = self.spec.neighbours.saturating_sub(self.peers[index as usize].live);
         let peer = &self.peers[index as usize];
@@ -131,6 +134,7 @@ impl Swarm {
         }
     }
 
+    /// Connects two peers, which send each other the pieces that they have.
     fn join(&mut self, one: u32, other: u32) {
         let places = [one, other].map(|peer| self.peers[peer as usize].neighbours.len() as u32);
         for (own, peer, mirror) in [(one, other, places[1]), (other, one, places[0])] {
@@ -145,6 +149,7 @@ impl Swarm {
         }
     }
 
+    /// Peer `index` leaves. Its neighbours request its blocks elsewhere, and look for others if few are left.
     fn leave(&mut self, now: Time, index: u32) {
         let peer = &mut self.peers[index as usize];
         if std::mem::replace(&mut peer.presence, Presence::Gone) != Presence::Here {
@@ -166,7 +171,7 @@ impl Swarm {
         }
     }
 
-    /// Whom `index` serves until the next time.
+    /// Peer `index` chooses whom it serves until its next choice.
     fn choose(&mut self, now: Time, index: u32) {
         let peer = &mut self.peers[index as usize];
         if peer.presence != Presence::Here {
@@ -190,7 +195,7 @@ impl Swarm {
         self.effects.push(Effect::Turn(now + ROUND, index, Turn::Choose));
     }
 
-    /// `index` serves its neighbour `at`, or does not any more.
+    /// Peer `index` begins or ends to serve its neighbour `at`.
     fn serve(&mut self, now: Time, index: u32, at: u32, serves: bool) {
         if self.peers[index as usize].neighbours[at as usize].is_served == serves {
             return;
@@ -202,7 +207,8 @@ impl Swarm {
         self.effects.push(Effect::Say(index, at, Message::Choke(!serves)));
     }
 
-    /// Counts the time for which the neighbour `at` has wanted something of `index` and was served, up to now.
+    /// Adds the time since the last call to the counters of neighbour `at`, if the neighbour is
+    /// interested in `index`.
     fn lap(&mut self, now: Time, index: u32, at: u32) {
         let neighbour = &mut self.peers[index as usize].neighbours[at as usize];
         let span = now - std::mem::replace(&mut neighbour.noted, now);
@@ -214,7 +220,7 @@ impl Swarm {
         }
     }
 
-    /// Counts all times up to now.
+    /// Adds the time up to now to the counters of all peers.
     pub fn lap_all(&mut self, now: Time) {
         for index in 0..self.peers.len() {
             for at in 0..self.peers[index].neighbours.len() {
@@ -225,7 +231,7 @@ impl Swarm {
         }
     }
 
-    /// `index` hears `message` from its neighbour `at`.
+    /// Peer `index` receives `message` from its neighbour `at`.
     pub fn hear(&mut self, now: Time, index: u32, at: u32, message: Message) {
         let Peer { picker, neighbours, .. } = &mut self.peers[index as usize];
         let neighbour = &mut neighbours[at as usize];
@@ -247,7 +253,8 @@ impl Swarm {
                 peer.neighbours[at as usize].wants = wants;
                 let served = peer.neighbours.iter().filter(|n| n.is_there && n.wants && n.is_served).count();
                 if wants && served < peer.choker.slots() {
-                    self.serve(now, index, at, true); // a free place is not left empty until the next choice
+                    // a free slot is filled at once, and not at the next choice
+                    self.serve(now, index, at, true);
                 }
             }
             Message::Choke(true) => {
@@ -260,13 +267,14 @@ impl Swarm {
                 self.ask(index, at);
             }
             Message::Request(block) if neighbour.is_served => neighbour.wanted.push_back(block),
-            Message::Request(_) => {} // asked before it heard that it is not served any more
+            Message::Request(_) => {} // sent before the neighbour heard that it is choked
             Message::Cancel(block) => neighbour.wanted.retain(|other| *other != block),
             Message::Piece(block) => self.receive(now, index, at, block),
         }
     }
 
-    /// Tells neighbour `at` if `index` has become interested in what it has, or lost interest.
+    /// Tells neighbour `at` if `index` becomes interested in its pieces, or is no longer
+    /// interested.
     fn consider(&mut self, index: u32, at: u32) {
         let Peer { picker, neighbours, .. } = &mut self.peers[index as usize];
         let neighbour = &mut neighbours[at as usize];
@@ -276,7 +284,7 @@ impl Swarm {
         }
     }
 
-    /// Asks the neighbour `at` for as many blocks as may be outstanding.
+    /// Requests blocks from neighbour `at`, up to the number that may be outstanding.
     fn ask(&mut self, index: u32, at: u32) {
         let Peer { picker, neighbours, rng, .. } = &mut self.peers[index as usize];
         let neighbour = &mut neighbours[at as usize];
@@ -293,7 +301,7 @@ impl Swarm {
         }
     }
 
-    /// A block has come from neighbour `at`.
+    /// A block has arrived from neighbour `at`.
     fn receive(&mut self, now: Time, index: u32, at: u32, block: Block) {
         let bytes = self.spec.block.get();
         let Peer { picker, neighbours, counts, .. } = &mut self.peers[index as usize];
@@ -315,7 +323,7 @@ impl Swarm {
         }
     }
 
-    /// `index` has `block`: nobody else need send it.
+    /// `index` has `block`: withdraws its requests for it to others.
     fn cancel(&mut self, index: u32, block: Block) {
         for (at, neighbour) in self.peers[index as usize].neighbours.iter_mut().enumerate() {
             if let Some(place) = neighbour.asked.iter().position(|other| *other == block) {
@@ -325,7 +333,7 @@ impl Swarm {
         }
     }
 
-    /// `index` has `piece` now, and says so to whoever lacks it.
+    /// `index` has the whole `piece`: announces it to neighbours that lack it.
     fn has(&mut self, now: Time, index: u32, piece: u32) {
         for at in 0..self.peers[index as usize].neighbours.len() {
             let neighbour = &self.peers[index as usize].neighbours[at];
@@ -348,7 +356,7 @@ impl Swarm {
         }
     }
 
-    /// The next block that `index` sends its neighbour `at`; it counts as uploaded.
+    /// The next block that `index` sends to its neighbour `at`. It counts as uploaded.
     pub fn next_block(&mut self, index: u32, at: u32) -> Option<Block> {
         let bytes = self.spec.block.get();
         let Peer { neighbours, counts, .. } = &mut self.peers[index as usize];
@@ -360,5 +368,5 @@ impl Swarm {
     }
 }
 
-/// Steps of a peer's way out and in, for [`Route`].
+/// The steps of one direction of a [`Route`].
 pub type Half = Vec<Built>;

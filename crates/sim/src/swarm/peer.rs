@@ -1,4 +1,4 @@
-//! One peer, and what it knows of its neighbours.
+//! State of one peer, and what it knows of its neighbours.
 
 use super::Half;
 use super::choking::Choker;
@@ -8,40 +8,40 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
 use std::collections::VecDeque;
 
-/// The way between a peer and the node where all peers meet.
+/// The path between a peer and the node where all peers meet.
 #[derive(Debug, Clone, Default)]
 pub struct Route {
     /// From the peer.
     pub out: Half,
     /// To the peer.
     pub back: Half,
-    /// Delay of the peer's own, each way.
+    /// Delay of the peer's own access link, in each direction.
     pub delay: Duration,
 }
 
-/// Whether a peer is there.
+/// Whether a peer takes part in the swarm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Presence {
-    /// It has not arrived yet.
+    /// The peer has not arrived yet.
     Away,
-    /// It is there.
+    /// The peer takes part.
     Here,
-    /// It has left.
+    /// The peer has left.
     Gone,
 }
 
-/// What a peer has done so far; only ever added to.
+/// Counters of a peer. They only grow.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PeerCounts {
-    /// Bytes of blocks that it has sent, or begun to.
+    /// Bytes of blocks that it has sent, or begun to send.
     pub uploaded: u64,
-    /// Bytes of blocks that have come.
+    /// Bytes of blocks that it has received.
     pub downloaded: u64,
-    /// Of them those that were here already.
+    /// Bytes among `downloaded` that it had already.
     pub wasted: u64,
-    /// Time in which it wanted something of a neighbour, summed over neighbours.
+    /// Time in which it was interested in a neighbour, summed over neighbours.
     pub wanting: Duration,
-    /// Of that the time in which the neighbour served it.
+    /// The part of `wanting` in which the neighbour served it.
     pub served: Duration,
 }
 
@@ -57,7 +57,7 @@ impl PeerCounts {
         }
     }
 
-    /// The sum.
+    /// The sum of both.
     pub fn plus(&self, other: &PeerCounts) -> PeerCounts {
         PeerCounts {
             uploaded: self.uploaded + other.uploaded,
@@ -69,41 +69,41 @@ impl PeerCounts {
     }
 }
 
-/// What a peer knows of another that it is connected to.
+/// What a peer knows of a neighbour, which is a peer that it is connected to.
 #[derive(Debug)]
 pub struct Neighbour {
-    /// Who it is.
+    /// Index of the neighbour in the swarm.
     pub peer: u32,
-    /// The place of this peer among the other's neighbours.
+    /// Index of this peer among the neighbour's neighbours.
     pub mirror: u32,
-    /// The flow that carries what is said to it; set when the connection is made.
+    /// Flow that carries messages to the neighbour; set when the connection is made.
     pub flow: u32,
-    /// Whether the connection is there still.
+    /// Whether the connection exists.
     pub is_there: bool,
-    /// The pieces that it has said it has.
+    /// Pieces that the neighbour has announced.
     pub has: Bitfield,
-    /// It wants something that is here.
+    /// Whether the neighbour is interested in this peer.
     pub wants: bool,
-    /// It has something that is wanted here.
+    /// Whether this peer is interested in the neighbour.
     pub is_wanted: bool,
-    /// It is served here.
+    /// Whether this peer serves the neighbour.
     pub is_served: bool,
-    /// It serves this peer.
+    /// Whether the neighbour serves this peer.
     pub serves: bool,
-    /// Blocks that it was asked for.
+    /// Blocks requested from the neighbour.
     pub asked: Vec<Block>,
-    /// Blocks that it asks for.
+    /// Blocks that the neighbour has requested.
     pub wanted: VecDeque<Block>,
-    /// Bytes of blocks from it since the last choice.
+    /// Bytes of blocks received from the neighbour since the last choice.
     pub got: u64,
-    /// Bytes of blocks to it since the last choice.
+    /// Bytes of blocks sent to the neighbour since the last choice.
     pub gave: u64,
-    /// Up to when its times are counted.
+    /// Time up to which `wanting` and `served` of the neighbour are counted.
     pub noted: Time,
 }
 
 impl Neighbour {
-    /// Nothing was said yet.
+    /// A new neighbour, without messages so far.
     pub fn new(peer: u32, mirror: u32, pieces: u32) -> Self {
         Neighbour {
             peer,
@@ -129,34 +129,34 @@ impl Neighbour {
 pub struct Peer {
     /// Index of its group.
     pub group: u32,
-    /// Its way to the others.
+    /// Path from and to the other peers.
     pub route: Route,
     /// Whether it has the file from the beginning.
     pub is_seed: bool,
-    /// How long it stays when it has the file; for ever where absent.
+    /// How long the peer stays after it has the file; to the end of the run if absent.
     pub stay: Option<Duration>,
-    /// Whether it is there.
+    /// Whether it takes part now.
     pub presence: Presence,
-    /// When it came.
+    /// Time of its arrival.
     pub arrived: Time,
-    /// When it had the file, if it had to fetch it.
+    /// Time at which its download was complete; absent before that, and for a seed.
     pub completed: Option<Time>,
-    /// What it has and wants.
+    /// Its pieces and requests.
     pub picker: Picker,
-    /// Whom it serves.
+    /// Its choice of whom to serve.
     pub choker: Choker,
-    /// Everybody that it was ever connected to.
+    /// All neighbours it has had. Those whose connection has ended keep their index.
     pub neighbours: Vec<Neighbour>,
-    /// Neighbours that are there.
+    /// Number of present neighbours.
     pub live: u32,
-    /// What it has done.
+    /// Counters.
     pub counts: PeerCounts,
-    /// Its own randomness.
+    /// Its random generator.
     pub rng: Xoshiro256PlusPlus,
 }
 
 impl Peer {
-    /// A peer that has not arrived yet: `(seed, slots, stay)` as the scenario says.
+    /// A peer that has not arrived yet. `(is_seed, slots, stay)` are those of the scenario.
     pub fn new(
         group: u32,
         route: Route,
@@ -181,12 +181,12 @@ impl Peer {
         }
     }
 
-    /// Whether it had come by `time`.
+    /// Whether the peer had arrived by `time`.
     pub fn has_arrived(&self, time: Time) -> bool {
         self.presence != Presence::Away && self.arrived <= time
     }
 
-    /// The connection to neighbour `at` is no more.
+    /// The connection to neighbour `at` has ended: forgets its state and requests.
     pub fn forget(&mut self, at: u32) {
         let neighbour = &mut self.neighbours[at as usize];
         neighbour.is_there = false;

@@ -1,15 +1,15 @@
-//! Which block a peer asks for next: rarest first, pieces that were begun before others, endgame
-//! (Cohen 2003, 2.4).
+//! Piece selection: which block a peer requests next. Rarest piece first, begun pieces before
+//! others, endgame (Cohen 2003, 2.4).
 
 use crate::app::unit;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// A block, by the index of its piece and its place in the piece.
+/// A block: the index of its piece, and its index in the piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Block {
     /// Index of the piece.
     pub piece: u32,
-    /// Place in the piece, from 0.
+    /// Index in the piece, from 0.
     pub block: u32,
 }
 
@@ -44,12 +44,12 @@ impl Bitfield {
         all
     }
 
-    /// Whether `piece` is in it.
+    /// Whether `piece` is in the set.
     pub fn has(&self, piece: u32) -> bool {
         self.words[piece as usize / 64] >> (piece % 64) & 1 == 1
     }
 
-    /// Puts `piece` in; whether it is new.
+    /// Adds `piece`. Returns whether it is new.
     pub fn insert(&mut self, piece: u32) -> bool {
         let new = !self.has(piece);
         self.words[piece as usize / 64] |= 1 << (piece % 64);
@@ -57,56 +57,57 @@ impl Bitfield {
         new
     }
 
-    /// Number of pieces in it.
+    /// Number of pieces in the set.
     pub fn count(&self) -> u32 {
         self.count
     }
 
-    /// Whether `other` has a piece that is not in it: whether its owner is interested in `other`'s.
+    /// Whether `other` has a piece that this set lacks: whether the owner of this set is
+    /// interested in the other peer.
     pub fn lacks_of(&self, other: &Bitfield) -> bool {
         self.words.iter().zip(&other.words).any(|(own, theirs)| !own & theirs != 0)
     }
 }
 
-/// What the arrival of a block comes to.
+/// What the arrival of a block means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arrival {
-    /// It was here already.
+    /// The block was here before.
     Again,
-    /// It is new.
+    /// The block is new.
     Block,
-    /// It is new and completes its piece.
+    /// The block is new and completes its piece.
     Piece,
 }
 
-/// How far a block is.
+/// State of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Missing,
-    /// Asked of so many peers.
+    /// Requested from this many peers.
     Asked(u8),
     Here,
 }
 
-/// What one peer has and wants, and how rare each piece is among the peers it is connected to.
+/// The pieces of one peer, its requests, and how rare each piece is among its neighbours.
 #[derive(Debug)]
 pub struct Picker {
     shape: Shape,
     have: Bitfield,
-    /// Connected peers that have the piece.
+    /// Number of neighbours that have each piece.
     copies: Vec<u32>,
-    /// Pieces with a block that is asked for or here; in the order they were begun.
+    /// Pieces with a block that is requested or here, in the order in which they were begun.
     begun: Vec<(u32, Vec<State>)>,
 }
 
 impl Picker {
-    /// A peer that has nothing.
+    /// A peer without pieces.
     pub fn new(shape: Shape) -> Self {
         let copies = vec![0; shape.pieces as usize];
         Picker { shape, have: Bitfield::empty(shape.pieces), copies, begun: Vec::new() }
     }
 
-    /// A seed.
+    /// A peer with all pieces.
     pub fn seed(shape: Shape) -> Self {
         Picker { have: Bitfield::full(shape.pieces), ..Picker::new(shape) }
     }
@@ -116,33 +117,35 @@ impl Picker {
         &self.have
     }
 
-    /// Whether every piece is here.
+    /// Whether the peer has all pieces.
     pub fn is_complete(&self) -> bool {
         self.have.count() == self.shape.pieces
     }
 
-    /// A peer that has `pieces` is connected.
+    /// A neighbour with `pieces` is connected.
     pub fn joins(&mut self, pieces: &Bitfield) {
         (0..self.shape.pieces).filter(|&piece| pieces.has(piece)).for_each(|piece| self.announced(piece));
     }
 
-    /// A peer that has `pieces` has left.
+    /// A neighbour with `pieces` has left.
     pub fn leaves(&mut self, pieces: &Bitfield) {
         for piece in (0..self.shape.pieces).filter(|&piece| pieces.has(piece)) {
             self.copies[piece as usize] = self.copies[piece as usize].saturating_sub(1);
         }
     }
 
-    /// A connected peer has `piece` now.
+    /// A neighbour has received `piece`.
     pub fn announced(&mut self, piece: u32) {
         self.copies[piece as usize] += 1;
     }
 
-    /// The block to ask of a peer that has `theirs`, and that owes `asked` already; it counts as asked.
+    /// The block to request from a neighbour that has `theirs` and already owes the blocks
+    /// `asked`. The block counts as requested.
     ///
-    /// A piece that was begun comes first: only whole pieces can be passed on. Then the rarest, ties by lot.
-    /// When every missing block was asked of somebody, a peer that owes none is asked for one of them, too:
-    /// endgame. (More than one at a time would come twice as a rule.)
+    /// Begun pieces come first, because only whole pieces can be passed on. Then comes the rarest
+    /// piece, ties by lot. When every missing block has been requested, a neighbour that owes none
+    /// is asked for one of them as well (endgame). A second one at a time would mostly arrive
+    /// twice.
     pub fn pick(
         &mut self,
         theirs: &Bitfield,
@@ -164,7 +167,7 @@ impl Picker {
         self.begun_block(theirs, |state, _| matches!(state, State::Asked(_)))
     }
 
-    /// Whether blocks are missing, and every one was asked of somebody.
+    /// Whether blocks are missing, and each of them has been requested.
     pub fn is_endgame(&self) -> bool {
         if self.is_complete() {
             return false;
@@ -174,7 +177,8 @@ impl Picker {
         missing as usize == self.begun.len() && !self.begun.iter().any(|(_, states)| wanted(states))
     }
 
-    /// The first block of a begun piece that the peer has and `is_right` likes; it counts as asked once more.
+    /// The first block of a begun piece that the neighbour has and `is_right` accepts. It counts
+    /// as requested once more.
     fn begun_block(&mut self, theirs: &Bitfield, is_right: impl Fn(State, Block) -> bool) -> Option<Block> {
         for (piece, states) in self.begun.iter_mut().filter(|(piece, _)| theirs.has(*piece)) {
             for (place, state) in states.iter_mut().enumerate() {
@@ -210,7 +214,7 @@ impl Picker {
         found
     }
 
-    /// `block` has arrived.
+    /// `block` has arrived. Returns what that means.
     pub fn arrived(&mut self, block: Block) -> Arrival {
         let begun = self.begun.iter().position(|(piece, _)| *piece == block.piece);
         let Some(at) = begun else { return Arrival::Again };
@@ -226,7 +230,8 @@ impl Picker {
         Arrival::Piece
     }
 
-    /// A peer that was asked for `block` will not send it: choked, gone, or the block came from elsewhere.
+    /// A neighbour will not send `block`: it choked this peer, it left, or the block came from
+    /// another.
     pub fn withdrawn(&mut self, block: Block) {
         let Some((_, states)) = self.begun.iter_mut().find(|(piece, _)| *piece == block.piece) else {
             return;

@@ -1,27 +1,29 @@
-//! Delivery rates (draft-cheng-iccrg-delivery-rate-estimation) of a connection whose law looks at them.
+//! Delivery-rate estimation (draft-cheng-iccrg-delivery-rate-estimation), for laws that need it.
 
 use super::scoreboard::Progress;
 use leeway_control::Rate;
 use leeway_control::sender::{RateStamp, RateState};
 
-/// What the estimator keeps of the connection and of every outstanding segment; nothing where no law asks.
+/// State of the estimator: one of the connection, and a stamp of each outstanding segment. Does
+/// nothing if the law needs no rates.
 #[derive(Debug, Clone)]
 pub struct Delivery {
     wanted: bool,
     state: RateState,
-    /// Segment `seq` is at `seq` modulo the length, a power of two.
+    /// Stamp of each outstanding segment. That of segment `seq` is at `seq` modulo the length,
+    /// which is a power of two.
     stamps: Vec<RateStamp>,
-    /// Every segment below is acknowledged.
+    /// First unacknowledged segment.
     una: u32,
 }
 
 impl Delivery {
-    /// Of a new connection; `wanted`: its law looks at rates.
+    /// The state of a new connection. `wanted`: whether its law needs rates.
     pub fn new(wanted: bool) -> Self {
         Delivery { wanted, state: RateState::default(), stamps: Vec::new(), una: 0 }
     }
 
-    /// Segment `seq` leaves, for the first time or again, while `pipe` bytes are in flight.
+    /// Segment `seq` is sent, for the first time or again, while `pipe` bytes are in flight.
     #[inline]
     pub fn sent(&mut self, now_us: u64, seq: u32, pipe: u64, bytes: u64) {
         if !self.wanted {
@@ -34,7 +36,8 @@ impl Delivery {
         self.stamps[at] = self.state.sent(now_us, pipe, bytes);
     }
 
-    /// Nothing is there to send, although the window would let it go.
+    /// The sender has nothing to send, although the window has room: the connection is
+    /// app-limited.
     #[inline]
     pub fn app_limited(&mut self, pipe: u64) {
         if self.wanted {
@@ -42,13 +45,13 @@ impl Delivery {
         }
     }
 
-    /// So many bytes were found lost.
+    /// `bytes` were found lost.
     #[inline]
     pub fn lost(&mut self, bytes: u64) {
         self.state.lost(bytes);
     }
 
-    /// The sample of an acknowledgement after which `una` is the first segment outstanding.
+    /// The rate sample of an acknowledgement. `una` is the first unacknowledged segment after it.
     #[inline]
     pub fn acknowledged(&mut self, now_us: u64, una: u32, progress: &Progress, min_rtt_us: u32) -> Rate {
         if !self.wanted {
@@ -64,7 +67,7 @@ impl Delivery {
         seq as usize & (self.stamps.len() - 1)
     }
 
-    /// Makes room for twice as many segments, those below `next` being in use.
+    /// Makes room for twice as many segments. Those below `next` are in use.
     fn grow(&mut self, next: u32) {
         let len = (self.stamps.len() * 2).max(16);
         let mut stamps = vec![RateStamp::default(); len];

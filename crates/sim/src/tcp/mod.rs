@@ -1,4 +1,5 @@
-//! TCP endpoints as protocol machines: no clock, no network, only what goes in and what comes out.
+//! TCP endpoints as state machines without a clock or a network: time and packets are arguments,
+//! packets and timers are results.
 
 pub mod delivery;
 pub mod receiver;
@@ -9,22 +10,23 @@ pub mod sender;
 use crate::scenario::Tcp;
 use leeway_units::{Bytes, Size};
 
-/// Segments a connection can have outstanding at most, whatever its receive window: this bounds memory.
+/// Most segments that a connection can have outstanding, whatever its receive window. Bounds
+/// memory.
 const MAX_OUTSTANDING: u32 = 1 << 20;
 
-/// The choices of an endpoint with what follows from them.
+/// Settings of a TCP endpoint, and values derived from them.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-    /// The choices.
+    /// The settings.
     pub tcp: Tcp,
     /// Receive window in segments.
     pub receive_window: u32,
-    /// Resolution of one-way delays in microseconds; 0: the law does not see them.
+    /// Resolution of one-way delays. Unit: µs. 0: the law gets no one-way delays.
     pub owd_resolution_us: u32,
 }
 
 impl Options {
-    /// For segments of `mss` payload bytes.
+    /// Settings for segments of `mss` payload bytes.
     pub fn new(tcp: Tcp, mss: u32) -> Self {
         let segments = match tcp.receive_window {
             Size::Packets(packets) => u64::from(packets),

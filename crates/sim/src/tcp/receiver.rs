@@ -1,23 +1,23 @@
-//! The receiving side: reassembly, selective and delayed acknowledgements, ECN echo.
+//! The receiving side of TCP: reassembly, selective and delayed acknowledgements, ECN echo.
 
 use leeway_units::Time;
 
-/// Half-open range of segment numbers.
+/// A half-open range of segment numbers, as in a SACK block.
 pub type Block = (u32, u32);
 
-/// Blocks an acknowledgement can carry beside timestamps (RFC 2018, section 3).
+/// SACK blocks that fit into an acknowledgement beside timestamps (RFC 2018, 3).
 pub const MAX_BLOCKS: usize = 3;
 
-/// What the receiver does about a segment.
+/// When the receiver acknowledges a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reply {
     /// Acknowledge at once.
     Now,
-    /// Acknowledge when the timer expires, or with the next segment.
+    /// When the delayed-acknowledgement timer expires, or with a later segment.
     Later,
 }
 
-/// Reassembly state of one connection.
+/// State of the receiving side of one connection.
 #[derive(Debug, Clone, Default)]
 pub struct Receiver {
     /// Next segment expected.
@@ -26,13 +26,14 @@ pub struct Receiver {
     end: u32,
     /// In-order segments since the last acknowledgement.
     unacknowledged: u32,
-    /// RFC 3168, 6.1.3: echo the mark until the sender says that it has reacted.
+    /// Whether acknowledgements carry ECE, until the sender answers with CWR (RFC 3168, 6.1.3).
     echo_congestion: bool,
-    /// RFC 7323, 4.3: an acknowledgement echoes the earliest segment it covers.
+    /// Send time of the earliest segment that the next acknowledgement covers (RFC 7323, 4.3).
     echo: Option<Time>,
-    /// One bit a segment above `next`: received. Segment `seq` is in word `seq / 64` of the ring.
+    /// Received segments above `next`, one bit each. Segment `seq` is in word `seq / 64` of this
+    /// ring.
     received: Vec<u64>,
-    /// A segment of each block to report, most recently changed first (RFC 2018, section 4).
+    /// One segment of each SACK block, the most recently changed block first (RFC 2018, 4).
     recent: Vec<u32>,
 }
 
@@ -43,10 +44,11 @@ impl Receiver {
         self.next
     }
 
-    /// Takes segment `seq`, sent at `sent`; whether it is new, and when to acknowledge.
+    /// Receives segment `seq`, sent at `sent`. Returns whether it is new, and when to acknowledge
+    /// it.
     ///
-    /// Every `every`-th in-order segment is acknowledged at once, one that is out of order or fills a gap always
-    /// (RFC 5681, 4.2).
+    /// Every `every`-th in-order segment is acknowledged at once. So is every segment that is out
+    /// of order or fills a gap (RFC 5681, 4.2).
     #[inline]
     pub fn accept(&mut self, seq: u32, sent: Time, every: u32) -> (bool, Reply) {
         self.unacknowledged += 1;
@@ -61,12 +63,12 @@ impl Receiver {
             return (true, Reply::Now);
         }
         let new = seq > self.next && self.keep(seq);
-        // Out of order: the sample of this very segment is the one that says something.
+        // Out of order: echo this segment, because only its delay is current.
         self.echo = Some(sent);
         (new, Reply::Now)
     }
 
-    /// The gap below received segments is filled: past them, as far as they go.
+    /// The first gap is filled: moves `next` past the segments received behind it.
     fn advance(&mut self) {
         let end = self.run_end(self.next + 1);
         for seq in self.next + 1..end {
@@ -77,7 +79,7 @@ impl Receiver {
         self.recent.retain(|&seq| seq >= end);
     }
 
-    /// Keeps an out-of-order segment; false if it was there.
+    /// Stores an out-of-order segment. False if it was received before.
     fn keep(&mut self, seq: u32) -> bool {
         self.make_room(seq);
         let (word, bit) = (self.word(seq), 1 << (seq % 64));
@@ -96,7 +98,7 @@ impl Receiver {
         (seq / 64) as usize & (self.received.len() - 1)
     }
 
-    /// Makes the ring hold all words from that of `next` to that of `seq`.
+    /// Enlarges the ring to hold all words from that of `next` to that of `seq`.
     fn make_room(&mut self, seq: u32) {
         let needed = (seq / 64 - self.next / 64) as usize + 2;
         if needed <= self.received.len() {
@@ -111,7 +113,7 @@ impl Receiver {
         self.received = ring;
     }
 
-    /// The first segment from `seq` up that was not received.
+    /// The first segment from `seq` on that was not received.
     fn run_end(&self, mut seq: u32) -> u32 {
         while seq < self.end {
             let missing = !self.received[self.word(seq)] >> (seq % 64);
@@ -123,7 +125,7 @@ impl Receiver {
         self.end.max(seq.min(self.end))
     }
 
-    /// The block of received segments that holds `seq`.
+    /// The block of received segments around `seq`.
     fn block_around(&self, seq: u32) -> Block {
         let mut from = seq;
         while from > self.next + 1 {
@@ -138,13 +140,13 @@ impl Receiver {
         (from.max(self.next + 1), self.run_end(seq))
     }
 
-    /// Whether nothing was received out of order.
+    /// Whether no received segment is behind a gap.
     #[inline]
     pub fn is_in_order(&self) -> bool {
         self.recent.is_empty()
     }
 
-    /// Notes the ECN bits of a segment: marked, and "window reduced" from the sender.
+    /// Notes the ECN bits of a segment: CE from a queue, CWR from the sender.
     #[inline]
     pub fn note_ecn(&mut self, marked: bool, reduced: bool) {
         if reduced {
@@ -159,14 +161,15 @@ impl Receiver {
         self.echo_congestion
     }
 
-    /// An acknowledgement goes out: the time it echoes.
+    /// An acknowledgement is sent. Returns the send time that it echoes; `None` if no segment has
+    /// arrived since the last one.
     #[inline]
     pub fn acknowledge(&mut self) -> Option<Time> {
         self.unacknowledged = 0;
         self.echo.take()
     }
 
-    /// Blocks for the acknowledgement, most recent first, and how many; none when all is in order.
+    /// SACK blocks for an acknowledgement, the most recently changed first, and their number.
     #[inline]
     pub fn blocks(&self) -> ([Block; MAX_BLOCKS], usize) {
         let mut blocks = [(0, 0); MAX_BLOCKS];
@@ -176,7 +179,7 @@ impl Receiver {
         (blocks, self.recent.len())
     }
 
-    /// Back to a connection that has received nothing, keeping the memory.
+    /// Starts over as a new connection, and keeps allocated memory.
     pub fn reset(&mut self) {
         let mut received = std::mem::take(&mut self.received);
         received.fill(0);
@@ -244,7 +247,7 @@ mod tests {
                 let next = (0..).find(|n| !model.contains(n)).unwrap();
                 prop_assert_eq!(receiver.next(), next);
                 latest.insert(0, seq);
-                // Blocks by brute force: those around the latest segments, each once.
+                // The blocks by brute force: those around the latest segments, each once.
                 let mut expected: Vec<Block> = vec![];
                 for &seq in latest.iter().filter(|&&seq| seq >= next) {
                     let from = (0..=seq).rev().find(|n| !model.contains(n)).unwrap() + 1;

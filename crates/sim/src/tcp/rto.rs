@@ -3,21 +3,21 @@
 use crate::scenario::{RtoFloor, Tcp};
 use leeway_units::{Duration, Time};
 
-/// Smoothed round-trip time and the timeout that follows from it.
+/// Smoothed round-trip time, and the retransmission timeout derived from it.
 #[derive(Debug, Clone)]
 pub struct Rto {
     /// 8 x SRTT in nanoseconds, so that the gain of 1/8 is a subtraction; zero before the first sample.
     srtt_x8: u64,
     /// 4 x RTTVAR in nanoseconds.
     rttvar_x4: u64,
-    /// How often the timeout is doubled: once for each that expired (5.5).
+    /// How often the timeout is doubled: once for each expiry (RFC 6298, 5.5).
     backoff: u32,
-    /// Timeouts without an acknowledgement of new data between them.
+    /// Expiries since the last acknowledgement of new data.
     in_a_row: u32,
 }
 
 impl Rto {
-    /// Before the first sample.
+    /// The state before the first sample.
     pub fn new() -> Self {
         Rto { srtt_x8: 0, rttvar_x4: 0, backoff: 0, in_a_row: 0 }
     }
@@ -36,7 +36,7 @@ impl Rto {
         self.srtt_x8 = self.srtt_x8 - self.srtt_x8 / 8 + r;
     }
 
-    /// New data was acknowledged. `confirmed`: the estimate counts again, without the doubling.
+    /// New data was acknowledged. `confirmed` ends the doubling of the timeout.
     #[inline]
     pub fn progress(&mut self, confirmed: bool) {
         self.in_a_row = 0;
@@ -45,7 +45,7 @@ impl Rto {
         }
     }
 
-    /// The timer expired (5.5); how many in a row that makes.
+    /// The timer expired (RFC 6298, 5.5). Returns how many times in a row.
     pub fn expired(&mut self) -> u32 {
         self.backoff = self.backoff.saturating_add(1);
         self.in_a_row = self.in_a_row.saturating_add(1);
@@ -64,12 +64,13 @@ impl Rto {
         u32::try_from(self.srtt_x8 / 8_000).unwrap_or(u32::MAX)
     }
 
-    /// The timeout now: SRTT + max(G, 4 RTTVAR), within its bounds, doubled for every one that expired.
+    /// The timeout: SRTT + max(G, 4 RTTVAR) within its bounds (RFC 6298, 2.3), doubled for each
+    /// expiry.
     #[inline]
     pub fn timeout(&self, tcp: &Tcp) -> Duration {
         let least = match tcp.rto_floor {
             RtoFloor::Timeout => tcp.rto_granularity,
-            // Linux, tcp_rtt_estimator: rttvar >= tcp_rto_min.
+            // Linux, `tcp_rtt_estimator`: rttvar is at least `tcp_rto_min`.
             RtoFloor::Variance => tcp.rto_granularity.max(tcp.min_rto),
         };
         let base = match self.srtt_x8 {
@@ -90,9 +91,10 @@ impl Default for Rto {
     }
 }
 
-/// A deadline that moves with nearly every packet but is looked up rarely.
+/// A timer whose deadline moves with nearly every packet.
 ///
-/// Only one entry a flow stands in the calendar; when it comes up too early it is put back at the true deadline.
+/// It has one entry in the calendar. An entry that comes up before the deadline is moved to the
+/// deadline. So moving the deadline to a later time costs nothing.
 #[derive(Debug, Clone, Copy)]
 pub struct LazyTimer {
     deadline: Time,
@@ -100,12 +102,12 @@ pub struct LazyTimer {
 }
 
 impl LazyTimer {
-    /// Off.
+    /// A timer that is off.
     pub fn new() -> Self {
         LazyTimer { deadline: Time::NEVER, queued: Time::NEVER }
     }
 
-    /// Sets the deadline; an instant if the calendar needs a (new) entry.
+    /// Sets the deadline. Returns a time if the calendar needs an entry there.
     #[inline]
     pub fn set(&mut self, deadline: Time) -> Option<Time> {
         self.deadline = deadline;
@@ -116,22 +118,24 @@ impl LazyTimer {
         None
     }
 
-    /// Off until set again.
+    /// Turns the timer off.
     #[inline]
     pub fn clear(&mut self) {
         self.deadline = Time::NEVER;
     }
 
-    /// Whether it is set.
+    /// Whether the timer is on.
     #[inline]
     pub fn is_set(&self) -> bool {
         self.deadline != Time::NEVER
     }
 
-    /// The entry for `now` came up: whether the deadline is reached, else when to look again.
+    /// An entry comes up in the calendar. `Ok`: the deadline is reached. `Err`: remove the entry,
+    /// or move it to the given time.
     pub fn look(&mut self, now: Time) -> Result<(), Option<Time>> {
         if now != self.queued {
-            return Err(None); // overtaken by an earlier entry
+            // an entry at an earlier time has replaced this one
+            return Err(None);
         }
         self.queued = Time::NEVER;
         if self.deadline == Time::NEVER {

@@ -1,60 +1,61 @@
-//! What the sender knows of every outstanding segment, and which of them are lost.
+//! The scoreboard: state of each outstanding segment, and which segments are lost.
 //!
-//! With SACK this is the scoreboard of RFC 6675: `pipe` counts what is believed to be in the network, a segment
-//! is lost once `dupthresh` segments above it were received. Without SACK the same counters are kept by guessing
-//! as RFC 6582 does: each duplicate acknowledgement says that one segment has left the network, and the first
-//! outstanding segment is the lost one.
+//! With SACK this is the scoreboard of RFC 6675: `pipe` counts the bytes in flight, and a segment
+//! is lost once `dupthresh` segments above it were received. Without SACK, RFC 6582 infers the
+//! same: each duplicate acknowledgement means that one segment has left the network, and the lost
+//! segment is the first outstanding one.
 
 use super::receiver::Block;
 use leeway_units::Time;
 
-/// What is known of one segment.
+/// State of one segment.
 #[derive(Debug, Clone, Copy, Default)]
 struct Segment {
     sent: Time,
     payload: u16,
     state: State,
-    /// Sent more than once.
+    /// Whether it was sent more than once.
     again: bool,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum State {
-    /// Sent, counted in the pipe.
+    /// In flight: counted in the pipe.
     #[default]
     InFlight,
     /// Selectively acknowledged.
     Sacked,
-    /// Believed lost and not yet sent again.
+    /// Lost, and not sent again yet.
     Lost,
 }
 
 /// What an acknowledgement changed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Payload bytes newly acknowledged, cumulatively or selectively.
+    /// Payload bytes that are newly acknowledged, cumulatively or selectively.
     pub bytes: u64,
     /// Segments by which the cumulative acknowledgement moved.
     pub advanced: u32,
-    /// Segments newly acknowledged selectively.
+    /// Segments that are newly acknowledged by SACK blocks.
     pub sacked: u32,
-    /// Of those newly acknowledged the one that was sent last.
+    /// Of the newly acknowledged segments, the one that was sent last.
     pub newest: Option<Newest>,
 }
 
-/// The segment that was sent last among those that an acknowledgement covers for the first time.
+/// The segment that was sent last, among those that an acknowledgement covers for the first time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Newest {
     /// Segment number.
     pub seq: u32,
-    /// When it left.
+    /// When it was sent last.
     pub sent: Time,
-    /// It was sent more than once: which of them has arrived is unknown (Karn's algorithm).
+    /// Whether it was sent more than once, so that its round-trip time is ambiguous (Karn's
+    /// algorithm).
     pub again: bool,
 }
 
 impl Progress {
-    /// A segment is newly acknowledged.
+    /// Counts a newly acknowledged segment.
     #[inline]
     fn cover(&mut self, seq: u32, segment: &Segment) {
         self.bytes += u64::from(segment.payload);
@@ -64,29 +65,29 @@ impl Progress {
     }
 }
 
-/// The segments between the cumulative acknowledgement and the highest sent.
+/// The segments from the first unacknowledged to the last sent.
 #[derive(Debug, Clone, Default)]
 pub struct Scoreboard {
     /// Segment `seq` is at `seq & mask`.
     ring: Vec<Segment>,
     mask: u32,
-    /// One bit a segment, placed as in `ring`: selectively acknowledged.
+    /// One bit for each segment, placed as in `ring`: selectively acknowledged.
     received: Vec<u64>,
-    /// First unacknowledged.
+    /// First unacknowledged segment.
     una: u32,
-    /// One past the highest sent.
+    /// One past the last segment sent.
     next: u32,
-    /// Payload bytes believed to be in the network.
+    /// Payload bytes in flight (RFC 6675, `pipe`).
     pipe: u64,
     /// Segments in state `Lost`.
     lost: u32,
-    /// Segments in state `Sacked`: one bit each in `received`.
+    /// Segments in state `Sacked`. Each has its bit in `received`.
     sacked: u32,
-    /// One past the highest selectively acknowledged.
+    /// One past the highest segment that was selectively acknowledged.
     sack_end: u32,
-    /// Every segment below was examined for loss.
+    /// Segments below this were examined for loss.
     examined: u32,
-    /// No segment below is in state `Lost`.
+    /// No segment below this is in state `Lost`.
     first_lost: u32,
 }
 
@@ -97,13 +98,13 @@ impl Scoreboard {
         self.una
     }
 
-    /// One past the highest segment sent.
+    /// One past the last segment sent.
     #[inline]
     pub fn next(&self) -> u32 {
         self.next
     }
 
-    /// Payload bytes believed to be in the network.
+    /// Payload bytes in flight.
     #[inline]
     pub fn pipe(&self) -> u64 {
         self.pipe
@@ -114,7 +115,7 @@ impl Scoreboard {
         self.sacked
     }
 
-    /// Whether nothing is outstanding.
+    /// Whether no segment is outstanding.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.una == self.next
@@ -135,7 +136,7 @@ impl Scoreboard {
         &mut self.ring[(seq & self.mask) as usize]
     }
 
-    /// A new segment goes out; its number.
+    /// A new segment is sent. Returns its number.
     #[inline]
     pub fn send(&mut self, now: Time, payload: u16) -> u32 {
         if (self.next - self.una) as usize >= self.ring.len() {
@@ -164,7 +165,7 @@ impl Scoreboard {
         self.mask = mask;
     }
 
-    /// The first lost segment and its payload, if any waits to be sent again.
+    /// The first lost segment that was not sent again, and its payload.
     #[inline]
     pub fn next_lost(&mut self) -> Option<(u32, u16)> {
         if self.lost == 0 {
@@ -178,7 +179,7 @@ impl Scoreboard {
         Some((seq, self.segment(seq).payload))
     }
 
-    /// Lost segment `seq` goes out again.
+    /// Lost segment `seq` is retransmitted.
     pub fn send_again(&mut self, now: Time, seq: u32) {
         let segment = self.segment_mut(seq);
         debug_assert_eq!(segment.state, State::Lost);
@@ -190,7 +191,7 @@ impl Scoreboard {
         self.lost -= 1;
     }
 
-    /// Takes the cumulative acknowledgement `next_expected` and the selective ones.
+    /// Applies a cumulative acknowledgement up to `next_expected`, and SACK blocks.
     #[inline]
     pub fn acknowledge(&mut self, next_expected: u32, blocks: &[Block]) -> Progress {
         let mut progress = Progress::default();
@@ -225,7 +226,7 @@ impl Scoreboard {
         if from >= to {
             return;
         }
-        // Blocks repeat what earlier ones said: look for the unknown in the map, 64 segments at a time.
+        // SACK blocks repeat what earlier ones said. The bitmap finds new segments, 64 at a time.
         let mut seq = from;
         while seq < to {
             let (word, bit) = (((seq & self.mask) / 64) as usize, seq % 64);
@@ -255,14 +256,14 @@ impl Scoreboard {
         progress.cover(seq, &before);
     }
 
-    /// Marks as lost what has `dupthresh` selectively acknowledged segments above it (RFC 6675, IsLost); bytes
-    /// and the time the first of them was sent.
+    /// Marks segments as lost that have `dupthresh` selectively acknowledged segments above them
+    /// (RFC 6675, IsLost). Returns their bytes, and when the first of them was sent.
     #[inline]
     pub fn detect_losses(&mut self, dupthresh: u32) -> Option<(u64, Time)> {
         if self.sacked < dupthresh {
             return None;
         }
-        // The segment with exactly `dupthresh` - 1 acknowledged ones above it bounds what can be lost.
+        // Segments below the `dupthresh`-th acknowledged one from above can be lost.
         let (mut bound, mut above) = (self.sack_end, 0);
         while above < dupthresh {
             bound -= 1;
@@ -278,8 +279,8 @@ impl Scoreboard {
         found
     }
 
-    /// Marks the first unacknowledged segment as lost (RFC 6582: a partial acknowledgement, or the third
-    /// duplicate).
+    /// Marks the first unacknowledged segment as lost (RFC 6582: after a partial acknowledgement
+    /// or the third duplicate).
     pub fn lose_first(&mut self) -> Option<(u64, Time)> {
         let mut found = None;
         if !self.is_empty() && self.segment(self.una).state == State::InFlight {
@@ -288,7 +289,7 @@ impl Scoreboard {
         found
     }
 
-    /// Marks everything that is not selectively acknowledged as lost: the timer expired (RFC 6298, 5.4).
+    /// Marks all segments in flight as lost: the timer has expired (RFC 6298, 5.4).
     pub fn lose_all(&mut self) -> Option<(u64, Time)> {
         let mut found = None;
         for seq in self.una..self.next {
@@ -312,7 +313,7 @@ impl Scoreboard {
         *bytes += payload;
     }
 
-    /// Back to a connection that has sent nothing, keeping the memory.
+    /// Starts over as a new connection, and keeps allocated memory.
     pub fn reset(&mut self) {
         let mut received = std::mem::take(&mut self.received);
         received.fill(0);

@@ -1,7 +1,8 @@
-//! The sending side: when what is sent, and what the control law is told.
+//! The sending side of TCP: when segments are sent, and what the control law is told.
 //!
-//! Loss recovery is RFC 6675 with SACK and RFC 6582 (NewReno) without; both are written as "send while the pipe
-//! has room", where the pipe leaves out what was received or lost. The window itself is the law's alone.
+//! Loss recovery is RFC 6675 with SACK, and RFC 6582 (NewReno) without. Both are written as "send
+//! while the pipe has room", where the pipe leaves out segments that were received or lost. The
+//! law alone sets the window.
 
 use super::Options;
 use super::delivery::Delivery;
@@ -13,18 +14,18 @@ use crate::scenario::BackoffUntil;
 use leeway_control::{Ack, Law, Loss, Path, sender};
 use leeway_units::{Duration, Time};
 
-/// An acknowledgement as it arrived.
+/// An acknowledgement, as it arrived.
 #[derive(Debug, Clone, Copy)]
 pub struct AckIn<'a> {
-    /// Next segment that the receiver expects.
+    /// Next segment that the receiver expects (cumulative acknowledgement).
     pub next: u32,
-    /// Selective acknowledgements; empty without SACK.
+    /// SACK blocks; empty without SACK.
     pub blocks: &'a [Block],
-    /// Round-trip time by the timestamp that it echoes.
+    /// Round-trip time by the echoed timestamp (RFC 7323).
     pub rtt: Duration,
-    /// Relative one-way delay of the echoed segment, modulo 2^32 microseconds.
+    /// One-way delay of the echoed segment plus the offset of the clocks. Unit: µs modulo 2^32.
     pub owd_us: u32,
-    /// When the echoed segment left.
+    /// When the echoed segment was sent.
     pub echoed: Time,
     /// Clocks of the hosts.
     pub clocks: &'a Clocks,
@@ -32,85 +33,94 @@ pub struct AckIn<'a> {
     pub ece: bool,
 }
 
-/// What the sender does next.
+/// What the sender does now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
-    /// Send segment `seq` with so many payload bytes; `again` if it is a retransmission.
+    /// Send segment `seq`.
     Send {
         /// Segment number.
         seq: u32,
         /// Payload bytes.
         payload: u16,
-        /// A retransmission.
+        /// Whether it is a retransmission.
         again: bool,
     },
-    /// Pacing: ask again then.
+    /// Nothing before this time: the sender is paced.
     Wait(Time),
-    /// Nothing until something arrives.
+    /// Nothing until an acknowledgement arrives or the application writes.
     Idle,
 }
 
-/// Where loss recovery stands.
+/// State of loss recovery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Recovery {
     Open,
-    /// After a fast retransmit, until `recover` is acknowledged.
+    /// Fast recovery, until `recover` is acknowledged.
     Fast,
-    /// After a timeout, until `recover` is acknowledged.
+    /// Recovery after a timeout, until `recover` is acknowledged.
     Timeout,
 }
 
-/// One connection's sending side.
+/// The sending side of one connection.
 #[derive(Debug, Clone)]
 pub struct Sender {
     /// The law that sets the window.
     pub law: Law,
-    /// Expires when nothing was acknowledged for a timeout.
+    /// Retransmission timer.
     pub timer: LazyTimer,
-    /// One past the last segment that the receiver lets it send, beside its fixed window.
+    /// One past the last segment that a gateway's receive window allows, beside the fixed receive
+    /// window of the endpoint.
     pub edge: u32,
-    /// Bytes that were acknowledged so far.
+    /// Payload bytes acknowledged so far.
     pub acked: u64,
-    /// The next segment may be sent ahead of the window: a fast retransmit.
+    /// Whether the next segment may be sent beyond the window, as a fast retransmit.
     urgent: bool,
-    /// The first outstanding segment has just left again: the timer starts anew.
+    /// Whether the first outstanding segment was just retransmitted, so that the timer starts
+    /// anew.
     restart_timer: bool,
-    /// The window, not the application or the receiver, was what stopped the last attempt to send.
+    /// Whether the congestion window stopped the last attempt to send, and not the application or
+    /// the receiver.
     window_limited: bool,
-    /// CWR is to go out with the next new segment (RFC 3168, 6.1.2).
+    /// Whether the next new segment carries CWR (RFC 3168, 6.1.2).
     reduced: bool,
     recovery: Recovery,
-    /// This recovery has seen a partial acknowledgement.
+    /// Whether this recovery has seen a partial acknowledgement (RFC 6582).
     partial: bool,
-    /// Recovery ends when this is acknowledged.
+    /// Recovery ends when this segment is acknowledged.
     recover: u32,
-    /// The timeout stays doubled until this is passed, where [`BackoffUntil::Fresh`] says so.
+    /// The timeout stays doubled until this segment is acknowledged, under
+    /// [`BackoffUntil::Fresh`].
     backed_off: u32,
-    /// Duplicate acknowledgements: segments that have left the network, where SACK does not say which.
+    /// Duplicate acknowledgements in a row. Without SACK each one means that a segment has left
+    /// the network.
     duplicates: u32,
-    /// A round trip ends when this is acknowledged.
+    /// The present round trip ends when this segment is acknowledged.
     round_end: u32,
-    /// When the round trip began.
+    /// When the present round trip began.
     round_began: Time,
-    /// Payload bytes that the application has written and that were never sent; `u64::MAX`: no end.
+    /// Payload bytes that the application has written and the sender has not sent yet; `u64::MAX`
+    /// without end.
     unsent: u64,
     path: Path,
     board: Scoreboard,
     rto: Rto,
     last_sent: Time,
-    /// The law is not to take the receiver's wait for a queue.
+    /// Whether the law reads delays, so that the wait of a delayed acknowledgement has to be left
+    /// out.
     needs_delay: bool,
-    /// Segments of the last pair that have left, the latest at `pair_sent`.
+    /// Segments sent of the present pair (0 to 2), the latest at `pair_sent`; see
+    /// `leaves_in_pairs`.
     of_pair: u8,
     pair_sent: Time,
-    /// Pacing, marks, the window after idling: what the kernel's sender does too.
+    /// What this sender has in common with the kernel's: pacing, ECN reaction, the window after
+    /// idling.
     common: sender::Sender,
-    /// Delivery rates, for laws that ask.
+    /// Delivery-rate estimation, for laws that need it.
     delivery: Delivery,
 }
 
 impl Sender {
-    /// A connection that has sent nothing. `path` carries the segment size and the initial window.
+    /// A connection that has sent nothing. `path` has the segment size and the initial window.
     pub fn new(law: Law, path: Path) -> Self {
         Sender {
             delivery: Delivery::new(law.needs_rate()),
@@ -141,63 +151,64 @@ impl Sender {
         }
     }
 
-    /// The connection is there: SYN-ACK or the ACK of one took `rtt` (RFC 6298, 2.2).
+    /// The handshake is complete. `rtt` is the time from SYN to SYN-ACK, or from SYN-ACK to its
+    /// ACK (RFC 6298, 2.2).
     pub fn connected(&mut self, rtt: Duration) {
         self.rto.sample(rtt);
         self.path.min_rtt_us = rtt.micros().clamp(1, u64::from(u32::MAX)) as u32;
         self.update_path();
     }
 
-    /// How long to wait for the answer to a SYN that was sent `tries` times already (RFC 6298, 5.5).
+    /// Timeout of a SYN that was sent `tries` times before (RFC 6298, 5.5).
     pub fn handshake_timeout(tries: u32, options: &Options) -> Duration {
         (options.tcp.initial_rto * (1u64 << tries.min(32))).min(options.tcp.max_rto)
     }
 
-    /// Starts over as a new connection under `law`, keeping the memory.
+    /// Starts over as a new connection under `law`, and keeps allocated memory.
     pub fn reset(&mut self, law: Law, path: Path) {
-        let timer = self.timer; // its entry in the calendar stays
+        let timer = self.timer; // its entry stays in the calendar
         let mut board = std::mem::take(&mut self.board);
         board.reset();
         *self = Sender { board, timer, ..Sender::new(law, path) };
         self.timer.clear();
     }
 
-    /// The application writes `bytes` more.
+    /// The application writes `bytes` bytes more.
     pub fn write(&mut self, bytes: u64) {
         self.unsent = self.unsent.saturating_add(bytes);
     }
 
-    /// The application writes without end.
+    /// The application writes without end, from now on.
     pub fn write_endless(&mut self) {
         self.unsent = u64::MAX;
     }
 
-    /// The application writes no more: what was not sent yet never is.
+    /// The application writes nothing more. Bytes that were not sent yet are discarded.
     pub fn stop_writing(&mut self) {
         self.unsent = 0;
     }
 
-    /// Bytes that were written and never sent; `u64::MAX`: no end.
+    /// Bytes that were written and not sent yet; `u64::MAX` without end.
     pub fn unsent_bytes(&self) -> u64 {
         self.unsent
     }
 
-    /// Whether everything written was sent.
+    /// Whether all bytes that were written have been sent.
     pub fn is_drained(&self) -> bool {
         self.unsent == 0
     }
 
-    /// Segments of this connection that were acknowledged with all before them.
+    /// First unacknowledged segment.
     pub fn first_unacked(&self) -> u32 {
         self.board.una()
     }
 
-    /// Segments of this connection sent so far, retransmissions not counted.
+    /// Number of segments sent so far, without retransmissions.
     pub fn next_seq(&self) -> u32 {
         self.board.next()
     }
 
-    /// Payload bytes believed to be in the network.
+    /// Payload bytes in flight (RFC 6675, `pipe`).
     pub fn inflight(&self) -> u64 {
         self.board.pipe()
     }
@@ -207,14 +218,14 @@ impl Sender {
         self.rto.srtt()
     }
 
-    /// Whether the next new segment carries CWR; asking clears it.
+    /// Whether the next new segment carries CWR. Clears the flag.
     #[inline]
     pub fn take_reduced(&mut self) -> bool {
         std::mem::take(&mut self.reduced)
     }
 
-    /// An acknowledgement arrives. The caller then asks [`Sender::next`] until it has nothing to send; an instant
-    /// if the timer needs a calendar entry.
+    /// An acknowledgement arrives. The caller then calls [`Sender::next`] until nothing may be
+    /// sent. Returns a time if the timer needs a calendar entry.
     #[inline]
     pub fn on_ack(&mut self, now: Time, ack: &AckIn<'_>, options: &Options) -> Option<Time> {
         let prior = self.board.pipe();
@@ -257,8 +268,9 @@ impl Sender {
                 timeouts: 0,
             });
         }
-        // While the first hole is open the cumulative acknowledgement says nothing about time: there, the
-        // segment that is echoed tells.
+        // In recovery the cumulative acknowledgement stands still while the first hole is open,
+        // and cannot end a round trip. There, a round trip ends when a segment is echoed that was
+        // sent after its beginning.
         let echoed = now - self.round_began >= ack.rtt;
         let round_start = una > self.round_end || self.recovery != Recovery::Open && echoed;
         if round_start {
@@ -301,8 +313,9 @@ impl Sender {
         self.restart_timer(now, was_recovering, options)
     }
 
-    /// What an acknowledgement that the receiver may have delayed says of the delay. It echoes the first
-    /// segment that it covers, which may have waited for the newest; the sender knows when that one left.
+    /// Takes the wait of a delayed acknowledgement out of the delays. Such an acknowledgement
+    /// echoes the first segment that it covers (RFC 7323, 4.3), which may have waited for the
+    /// newest segment. The sender knows when the newest segment was sent.
     #[inline(never)]
     fn leave_waits_out(&mut self, told: &mut Ack, ack: &AckIn<'_>, newest: Option<Newest>) {
         let mss = self.path.mss_bytes;
@@ -316,7 +329,7 @@ impl Sender {
         }
     }
 
-    /// Fast recovery begins.
+    /// Begins fast recovery, and tells the law.
     fn recover(&mut self, loss: Loss) {
         self.recovery = Recovery::Fast;
         self.recover = self.board.next();
@@ -325,7 +338,8 @@ impl Sender {
         self.law.on_loss(&loss, &self.path);
     }
 
-    /// Something new was acknowledged; an instant if the timer needs a calendar entry.
+    /// New data was acknowledged: restarts the timer. Returns a time if the timer needs a calendar
+    /// entry.
     #[inline]
     fn restart_timer(&mut self, now: Time, was_recovering: bool, options: &Options) -> Option<Time> {
         if self.board.is_empty() {
@@ -339,11 +353,12 @@ impl Sender {
         self.timer.set(now + self.rto.timeout(&options.tcp)) // RFC 6298, 5.3
     }
 
-    /// NewReno's inferences (RFC 6582, 3.2).
+    /// Counts duplicate acknowledgements and infers losses from them, as NewReno (RFC 6582, 3.2).
     fn count_duplicates(&mut self, advanced: u32, duplicate: bool, dupthresh: u32) -> Option<(u64, Time)> {
         if advanced > 0 {
             if self.recovery == Recovery::Fast {
-                // Partial acknowledgement: the next segment is lost too, and leaves at once.
+                // Partial acknowledgement: the next segment is lost too, and is retransmitted at
+                // once.
                 self.duplicates = self.duplicates.saturating_sub(advanced - 1);
                 self.urgent = true;
                 return self.board.lose_first();
@@ -355,8 +370,8 @@ impl Sender {
             return None;
         }
         self.duplicates += 1;
-        // RFC 6582, 3.2, step 2: the acknowledgement covers more than `recover`. One that covers exactly it
-        // answers segments that were retransmitted needlessly.
+        // RFC 6582, 3.2, step 2: the acknowledgement has to cover more than `recover`. One that
+        // covers exactly `recover` answers segments that were retransmitted needlessly.
         let fresh = self.recovery == Recovery::Open && (self.board.una() > self.recover || self.recover == 0);
         if self.duplicates == dupthresh && fresh { self.board.lose_first() } else { None }
     }
@@ -367,7 +382,7 @@ impl Sender {
         self.path.srtt_us = self.rto.srtt_us();
     }
 
-    /// The retransmission timer expired; an instant if the timer needs a calendar entry.
+    /// The retransmission timer has expired. Returns a time if the timer needs a calendar entry.
     pub fn on_timeout(&mut self, now: Time, options: &Options) -> Option<Time> {
         if self.board.is_empty() {
             return None;
@@ -388,7 +403,7 @@ impl Sender {
         self.timer.set(now + self.rto.timeout(&options.tcp))
     }
 
-    /// What may be sent now. A segment that it names counts as sent.
+    /// What the sender does now. A segment that is returned counts as sent.
     #[inline]
     pub fn next(&mut self, now: Time, options: &Options) -> Next {
         let lost = self.board.next_lost();
@@ -444,8 +459,9 @@ impl Sender {
             Some((seq, _)) => {
                 self.delivery.sent(now.micros(), seq, self.board.pipe(), u64::from(payload));
                 self.board.send_again(now, seq);
-                // RFC 6298 is silent, ns-2 and Linux agree: what the timer waits for is a round trip away
-                // again. Only NewReno's timer runs on through a recovery (see `on_ack`).
+                // RFC 6298 does not say when the timer of a retransmission starts. In ns-2 and in
+                // Linux it starts anew, because the acknowledgement is a round trip away again. Only
+                // NewReno's timer runs on through a recovery; see `restart_timer`.
                 self.restart_timer = seq == self.board.una() && (options.tcp.sack || !self.partial);
                 (seq, true)
             }
@@ -462,7 +478,8 @@ impl Sender {
         Next::Send { seq, payload, again }
     }
 
-    /// Starts the timer if it is off (RFC 6298, 5.1) or what it waits for was sent again.
+    /// Starts the timer if it is off (RFC 6298, 5.1), or if the segment that it guards was
+    /// retransmitted. Returns a time if the timer needs a calendar entry.
     #[inline]
     pub fn start_timer(&mut self, now: Time, options: &Options) -> Option<Time> {
         let restart = std::mem::take(&mut self.restart_timer);
@@ -472,7 +489,8 @@ impl Sender {
         self.timer.set(now + self.rto.timeout(&options.tcp))
     }
 
-    /// The pipe, with what duplicate acknowledgements say has left it.
+    /// Bytes in flight: the pipe, less the segments that duplicate acknowledgements have shown to
+    /// be gone.
     #[inline]
     fn believed_in_flight(&self, options: &Options) -> u64 {
         let mss = u64::from(self.path.mss_bytes);
@@ -494,9 +512,9 @@ impl Sender {
         }
     }
 
-    /// Whether there is room in a window of less than two segments, and from when on. Below one segment and
-    /// in pairs the window is a rate: one segment every 1/W round-trip times, or two every 2/W, with nothing
-    /// else in flight.
+    /// Whether a window of less than two segments has room, and from when on. Below one segment,
+    /// and in pairs, a window of W segments is a rate: one segment every 1/W round-trip times, or
+    /// two every 2/W, with nothing else in flight.
     #[inline(never)]
     fn room_for_few(&self, pipe: u64, payload: u64, window: u64, options: &Options) -> (bool, Time) {
         let mss = u64::from(self.path.mss_bytes);
@@ -513,8 +531,8 @@ impl Sender {
         (pipe == 0, self.last_sent + Duration::from_nanos(gap_ns) * u64::from(before.max(1)))
     }
 
-    /// Notes a segment of a small window that leaves: whether it is of a pair. `more`: there is another one
-    /// to send.
+    /// Notes that a segment of a small window is sent. Returns whether the segment belongs to a
+    /// pair. `more`: another segment is waiting.
     #[inline(never)]
     fn is_of_pair(&mut self, now: Time, more: bool, options: &Options) -> bool {
         if !self.leaves_in_pairs(options) {
@@ -527,7 +545,8 @@ impl Sender {
         true
     }
 
-    /// Whether two segments leave together, as in the kernel, where the receiver may delay acknowledgements.
+    /// Whether two segments are sent together, as the kernel does. A receiver that delays
+    /// acknowledgements acknowledges a pair at once.
     fn leaves_in_pairs(&self, options: &Options) -> bool {
         let (srtt_ns, repairs) = (self.rto.srtt().nanos(), self.recovery != Recovery::Open);
         self.needs_delay
@@ -535,7 +554,7 @@ impl Sender {
             && sender::in_pairs(self.law.output(), self.path.mss_bytes, srtt_ns, repairs)
     }
 
-    /// Notes that a segment goes, where the law or the stack paces.
+    /// Tells the pacer that a segment is sent, at the rate of the law or of the stack.
     #[inline]
     fn pace(&mut self, now: Time, payload: u64, window: u64, options: &Options) {
         let law = self.law.output();

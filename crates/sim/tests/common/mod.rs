@@ -1,4 +1,4 @@
-//! Small random scenarios that are valid.
+//! Strategies for small, random, valid scenarios.
 
 use leeway_sim::scenario::*;
 use leeway_units::{Bytes, Duration, Rate, Size, Time};
@@ -234,7 +234,7 @@ fn swarm() -> impl Strategy<Value = Swarm> {
     )
 }
 
-/// A valid scenario of a few seconds, a few flows and one bottleneck.
+/// A valid scenario of a few seconds, with a few flows and one bottleneck.
 pub fn scenario() -> impl Strategy<Value = Scenario> {
     let sampling = prop_oneof![ms(5..500).prop_map(Sampling::Every), Just(Sampling::Event)];
     let topology = (channel(), channel());

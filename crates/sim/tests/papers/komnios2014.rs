@@ -1,10 +1,12 @@
-//! Komnios, Sathiaseelan, Crowcroft: LEDBAT performance in sub-packet regimes, WiMob 2014. One point a backhaul.
+//! Komnios, Sathiaseelan, Crowcroft: LEDBAT performance in sub-packet regimes, WiMob 2014. A test
+//! for each backhaul.
 
 use super::{claim, known_difference, points};
 use leeway_sim::results::WindowSummary;
 use leeway_sim::scenario::Scenario;
 
-/// Seeds per point: the paper took 30; the means below move by less than their tolerance from 5 on.
+/// Seeds for each backhaul. The paper took 30; from 5 seeds on, the means move by less than their
+/// tolerance.
 const SEEDS: u64 = 5;
 
 #[derive(Debug)]
@@ -16,7 +18,7 @@ struct Means {
     timeouts: f64,
 }
 
-/// NewReno, LEDBAT, fLEDBAT: what holds on every backhaul.
+/// Means of NewReno, LEDBAT and fLEDBAT, and the checks that hold on every backhaul.
 fn backhaul(name: &str) -> Vec<Means> {
     let means = means(points(&format!("komnios2014/backhaul-{name}.toml"), &[]));
     for (law, means) in ["newreno", "ledbat", "fledbat"].iter().zip(&means) {
@@ -31,7 +33,7 @@ fn backhaul(name: &str) -> Vec<Means> {
     means
 }
 
-/// Means over the seeds, an entry a scenario.
+/// Means over the seeds, one entry for each scenario.
 fn means(scenarios: Vec<Scenario>) -> Vec<Means> {
     let mean = |windows: &[WindowSummary], of: &dyn Fn(&WindowSummary) -> f64| {
         windows.iter().map(of).sum::<f64>() / windows.len() as f64

@@ -2,8 +2,9 @@
 
 use super::{claim, example, group, play, window};
 
-/// Reported: open. This records what comes out: CUBIC never loses a packet in an endless queue, so that the
-/// queue is far above any target from the beginning and LEDBAT stays at one packet, whose ACK takes minutes.
+/// The paper reports no outcome for this case. In an endless queue CUBIC never loses a packet. The
+/// queue is above any target from the start, and LEDBAT stays at one packet, whose ACK takes
+/// minutes.
 #[test]
 fn table1_case4() {
     let run = play(&example("kuhn2013/table1-case4.toml", &[]));

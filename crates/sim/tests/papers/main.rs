@@ -1,8 +1,8 @@
-//! What published experiments showed, and what the example files show here.
+//! Published experiments, and what the example files give.
 //!
-//! Each claim is compared with the published outcome within a stated tolerance. Where an outcome does not
-//! come out, a [`known_difference`] pins what does, with the cause and the experiment that showed it;
-//! docs/known-differences.md lists them.
+//! Each claim is compared with the published outcome, within a stated tolerance. Where the outcome
+//! differs, a [`known_difference`] holds the value of this simulator, with the cause and the
+//! experiment that showed the cause. docs/known-differences.md lists these differences.
 
 mod komnios2014;
 mod kuhn2013;
@@ -15,7 +15,7 @@ use std::fmt::Debug;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
-/// An example, changed as `--set` would.
+/// An example, with changes as of `--set`.
 fn example(file: &str, changes: &[&str]) -> Scenario {
     points(file, changes).remove(0)
 }
@@ -34,13 +34,13 @@ fn play(scenario: &Scenario) -> Run {
     leeway_sim::run_with_baseline(scenario, scenario.seed).expect("the example can be run")
 }
 
-/// Prints one line of the comparison and holds the value against its tolerance.
+/// Prints one row of the comparison, and checks the value against its tolerance.
 fn claim(what: &str, published: &str, here: f64, tolerance: RangeInclusive<f64>) {
     println!("{what:<58} {published:>16} {here:>10.3}");
     assert!(tolerance.contains(&here), "{what}: published {published}, here {here}, not in {tolerance:?}");
 }
 
-/// As [`claim`], where what comes out is known not to be what was published: pinned, with the `cause`.
+/// As [`claim`], for a value that is known to differ from the published one, with the `cause`.
 fn known_difference(what: &str, published: &str, here: f64, pinned: RangeInclusive<f64>, cause: &str) {
     println!("{what:<58} {published:>16} {here:>10.3}  differs: {cause}");
     assert!(pinned.contains(&here), "{what}: {here} is no longer in {pinned:?}; the difference was: {cause}");
@@ -88,12 +88,12 @@ fn samples(run: &Run, name: &str) -> Vec<Sample> {
         .collect()
 }
 
-/// The first instant from `from` on at which `condition` holds; infinite if it never does.
+/// The first time after `from` at which `condition` holds; infinite if it never does.
 fn when(samples: &[Sample], from: f64, condition: impl Fn(&Sample) -> bool) -> f64 {
     samples.iter().find(|s| s.time >= from && condition(s)).map_or(f64::INFINITY, |s| s.time)
 }
 
-/// The first instant from `from` on at which the window falls by more than a quarter within 100 ms.
+/// The first time after `from` at which the window falls by more than a quarter within 100 ms.
 fn halving(samples: &[Sample], from: f64) -> f64 {
     let later: Vec<_> = samples.iter().filter(|s| s.time >= from).collect();
     let step = later.windows(6).find(|w| w[5].cwnd < 0.75 * w[0].cwnd);

@@ -40,8 +40,8 @@ fn fig3_2a_in_time() {
     claim("3.2 A without SACK: delay above the target (s)", "about 11", over, 10.0..=12.0);
 }
 
-/// FLOWER's window before TCP's first loss in avoidance, when that is, and whether the loss zone is entered
-/// after it.
+/// FLOWER's window before TCP's first loss in congestion avoidance, the time of that loss, and
+/// whether FLOWER enters the loss zone after it.
 fn flower(changes: &[&str]) -> (f64, f64, bool) {
     let run = play(&example("trang2014/fig5.1-flower.toml", changes));
     let flower = samples(&run, "flower");
