@@ -1,24 +1,26 @@
-//! Compiles the C laws of `control/` into this crate, where `include` leads to them so that a package has them.
+//! Compiles the C laws of `control/` into this crate. `include` is a link to that folder, so that
+//! a package of the crate contains the laws.
 
 use std::path::{Path, PathBuf};
 
 fn main() {
     let headers = Path::new(&std::env::var_os("CARGO_MANIFEST_DIR").expect("set by cargo")).join("include");
-    // The folder itself, not the link to it, is what changes.
+    // Changes are in the folder, not in the link to it.
     let headers = headers.canonicalize().unwrap_or(headers);
     println!("cargo:rerun-if-changed=src/laws.c");
     println!("cargo:rerun-if-changed={}", headers.display());
     for header in files(&headers) {
         println!("cargo:rerun-if-changed={}", header.display());
     }
-    // A shared library of laws from elsewhere instead, such as the mutants of control/mutate.py.
+    // Links a shared library of laws from this folder instead, such as the mutants of
+    // control/mutate.py.
     println!("cargo:rerun-if-env-changed=LEEWAY_LAWS_DIR");
     if let Some(dir) = std::env::var_os("LEEWAY_LAWS_DIR") {
         println!("cargo:rustc-link-search=native={}", Path::new(&dir).display());
         println!("cargo:rustc-link-lib=dylib=leeway_laws");
         return;
     }
-    // The laws are the inner loop of the simulator: optimised in every profile.
+    // The laws are the inner loop of the simulator, so they are optimised in every profile.
     cc::Build::new()
         .file("src/laws.c")
         .include(&headers)

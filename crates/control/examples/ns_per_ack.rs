@@ -6,9 +6,9 @@ use std::hint::black_box;
 use std::time::Instant;
 
 const ACKS: u64 = 300_000;
-/// The fastest of so many counts: the others were disturbed.
+/// Number of measurements. The fastest one counts, because the others were disturbed.
 const RUNS: usize = 60;
-/// Laws running in turn, as in a simulation of many flows.
+/// Flows that run in turn, as in a simulation of many flows.
 const FLOWS: usize = 64;
 
 fn main() {

@@ -1,61 +1,67 @@
-//! What goes into a law and what comes out: the structs of `control/leeway.h`, field by field.
+//! Inputs and output of a law: the structs of `control/leeway.h`, field by field.
 
-/// What the path looks like now.
+/// State of the path.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Path {
-    /// Sent, neither acknowledged nor known lost, after the event.
+    /// Bytes in flight after the event.
     pub inflight_bytes: u64,
-    /// One full segment as counted in the window; 1 to 65535, anything else is taken as the nearest of those.
+    /// Segment size in which the window is counted, from 1 to 65535. A value outside counts as the
+    /// nearest bound.
     pub mss_bytes: u32,
     /// The stack's initial window (RFC 6928: ten segments).
     pub initial_window_bytes: u32,
-    /// Smoothed round-trip time (RFC 6298) in microseconds; 0: no sample yet.
+    /// Smoothed round-trip time (RFC 6298). Unit: µs. 0: no sample yet.
     pub srtt_us: u32,
-    /// Smallest round-trip time of the connection in microseconds; 0: no sample yet.
+    /// Smallest round-trip time of the connection. Unit: µs. 0: no sample yet.
     pub min_rtt_us: u32,
 }
 
-/// What one acknowledgement said.
+/// One acknowledgement.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ack {
-    /// Microseconds on any clock that does not go back.
+    /// Time on any clock that does not go back. Unit: µs.
     pub now_us: u64,
-    /// Newly acknowledged, cumulatively or selectively.
+    /// Bytes newly acknowledged, cumulatively or selectively.
     pub acked_bytes: u64,
-    /// In flight before it arrived.
+    /// Bytes in flight before the acknowledgement arrived.
     pub prior_inflight_bytes: u64,
-    /// Newly reported as marked congestion-experienced.
+    /// Bytes newly reported as marked CE (RFC 3168).
     pub ce_bytes: u64,
-    /// Round-trip sample in microseconds; 0: none.
+    /// Round-trip sample. Unit: µs. 0: no sample.
     pub rtt_us: u32,
-    /// Relative one-way delay modulo 2^32 microseconds: receiver clock - sender timestamp.
+    /// One-way delay plus the offset of the clocks: receiver's clock less sender's timestamp.
+    /// Unit: µs modulo 2^32.
     pub owd_us: u32,
-    /// Resolution of that sample's clocks in microseconds; 0: no one-way sample with this ack.
+    /// Resolution of the clocks of `owd_us`. Unit: µs. 0: this acknowledgement has no one-way
+    /// sample.
     pub owd_resolution_us: u32,
-    /// 1: the window was not what limited sending.
+    /// 1: the window was not what limited the sender (app-limited).
     pub app_limited: u8,
-    /// 1: the first ack of a round trip.
+    /// 1: this is the first acknowledgement of a round trip.
     pub round_start: u8,
-    /// 1: loss recovery is under way: the law measures, may shrink, does not grow.
+    /// 1: the connection is in loss recovery. The law measures and may shrink its window, but does
+    /// not grow it.
     pub recovering: u8,
-    /// [`Ack::LAST_NONE`], [`Ack::LAST_EXACT`] or [`Ack::LAST_BOUND`]: what `last_rtt_us` says.
+    /// Kind of `last_rtt_us`: [`Ack::LAST_NONE`], [`Ack::LAST_EXACT`] or [`Ack::LAST_BOUND`].
     pub last_kind: u8,
-    /// Round-trip time of the newest segment newly acknowledged, by the sender's own clock, in microseconds.
+    /// Round-trip time of the newest segment that is newly acknowledged, by the sender's own
+    /// clock. Unit: µs.
     pub last_rtt_us: u32,
-    /// Zero.
+    /// Always 0.
     pub reserved: u32,
-    /// Delivery rate, where [`Law::needs_rate`](crate::Law::needs_rate); otherwise no sample.
+    /// Delivery rate, if [`Law::needs_rate`](crate::Law::needs_rate); otherwise no sample.
     pub rate: Rate,
 }
 
 impl Ack {
-    /// No sample of the newest segment: nothing new, or it was sent twice.
+    /// No sample: no segment is newly acknowledged, or the newest one was retransmitted.
     pub const LAST_NONE: u8 = 0;
-    /// The acknowledgement left when the segment arrived.
+    /// The receiver acknowledged the segment when it arrived.
     pub const LAST_EXACT: u8 = 1;
-    /// It may have waited for the receiver's timer: an upper bound.
+    /// The acknowledgement may have waited for the receiver's timer, so the time is an upper
+    /// bound.
     pub const LAST_BOUND: u8 = 2;
 }
 
@@ -63,77 +69,78 @@ impl Ack {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rate {
-    /// C.delivered: bytes that the connection has delivered, this acknowledgement included.
+    /// `C.delivered`: bytes that the connection has delivered, including this acknowledgement.
     pub delivered_bytes: u64,
-    /// RS.prior_delivered: the same when the newest acknowledged segment left.
+    /// `RS.prior_delivered`: the same when the newest acknowledged segment was sent.
     pub prior_delivered_bytes: u64,
-    /// C.lost: bytes that the connection has found lost.
+    /// `C.lost`: bytes that the connection has found lost.
     pub lost_bytes: u64,
-    /// The same when the newest acknowledged segment left.
+    /// The same when the newest acknowledged segment was sent.
     pub prior_lost_bytes: u64,
-    /// In flight right after that segment left, it included; 0: unknown.
+    /// Bytes in flight right after that segment was sent, including it. 0: unknown.
     pub inflight_bytes: u64,
-    /// In which `delivered_bytes - prior_delivered_bytes` came, in microseconds; 0: no sample.
+    /// Time in which `delivered_bytes - prior_delivered_bytes` were delivered. Unit: µs. 0: no
+    /// sample.
     pub interval_us: u32,
-    /// 1: the application was what limited sending then.
+    /// 1: the sender was app-limited then.
     pub app_limited: u32,
 }
 
-/// What one loss event said.
+/// One loss event.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Loss {
-    /// Microseconds on the clock of [`Ack::now_us`].
+    /// Time on the clock of [`Ack::now_us`]. Unit: µs.
     pub now_us: u64,
     /// Bytes found lost by this event.
     pub lost_bytes: u64,
-    /// When the first of the lost bytes was last sent.
+    /// When the first of the lost bytes was last sent. Unit: µs.
     pub sent_us: u64,
     /// [`Loss::DUPACK`] or [`Loss::TIMEOUT`].
     pub kind: u32,
-    /// Timeouts in a row, this one included; 0 for a duplicate-ack loss.
+    /// Timeouts in a row, including this one; 0 if the kind is [`Loss::DUPACK`].
     pub timeouts: u32,
 }
 
 impl Loss {
-    /// Fast retransmit: duplicate or selective acknowledgements.
+    /// Found by duplicate or selective acknowledgements (fast retransmit).
     pub const DUPACK: u32 = 0;
-    /// The retransmission timer expired.
+    /// Found by expiry of the retransmission timer.
     pub const TIMEOUT: u32 = 1;
 }
 
-/// A law's decision, kept up to date after every event.
+/// The law's decision, updated after every event.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Output {
-    /// Window in bytes with 16 fractional bits; may be below one segment.
+    /// Congestion window in bytes with 16 fractional bits. It may be below one segment.
     pub cwnd_q16: u64,
-    /// Slow-start threshold; [`Output::UNLIMITED`]: not set.
+    /// Slow-start threshold in bytes; [`Output::UNLIMITED`] if not set.
     pub ssthresh_bytes: u64,
-    /// Pacing rate the law asks for; 0: none.
+    /// Pacing rate that the law asks for. Unit: bytes/s. 0: the law does not pace.
     pub pacing_bytes_per_s: u64,
-    /// The law's estimate of the queuing delay in microseconds; 0 where it has none.
+    /// The law's estimate of the queuing delay. Unit: µs. 0 if the law has none.
     pub queuing_delay_us: u32,
-    /// A [`Phase`] as a number.
+    /// The phase, as the number of a [`Phase`].
     pub phase: u32,
-    /// A quantum leaves by then, whatever the pacing, in microseconds; 0: the pacing alone decides.
+    /// Time by which a quantum is sent even if pacing does not allow it. Unit: µs. 0: none.
     pub probe_us: u64,
-    /// Segments that leave together where the law paces; 0: one.
+    /// Segments that are sent together if the law paces (quantum). 0: one.
     pub quantum: u32,
-    /// Zero.
+    /// Always 0.
     pub reserved: u32,
 }
 
 impl Output {
-    /// A threshold that was never set.
+    /// A slow-start threshold that was never set.
     pub const UNLIMITED: u64 = u64::MAX;
 
-    /// The window in bytes with its fraction.
+    /// The window in bytes, with its fraction.
     pub fn window_bytes_f64(&self) -> f64 {
         self.cwnd_q16 as f64 / 65536.0
     }
 
-    /// The phase as an enum.
+    /// The phase.
     pub fn phase(&self) -> Phase {
         Phase::from(self.phase)
     }
@@ -142,17 +149,17 @@ impl Output {
 /// What a law is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Phase {
-    /// Doubling every round trip, up to the threshold.
+    /// Slow start: the window doubles in each round trip, up to the threshold.
     SlowStart,
     /// Congestion avoidance, or the law's own steady state.
     Avoidance,
-    /// Decreasing because the delay is above the target.
+    /// Decreases, because the delay is above the target.
     Yielding,
-    /// Holding still to see whether others are there (TCP-LP).
+    /// Holds its window to find out whether other flows are there (TCP-LP).
     Inference,
-    /// Periodic slowdown to see the base delay (LEDBAT++).
+    /// Periodic slowdown to measure the base delay (LEDBAT++).
     Slowdown,
-    /// The queue fell sharply: somebody else lost packets (FLOWER).
+    /// Loss zone: the queue fell sharply, so another flow has lost packets (FLOWER).
     LossZone,
 }
 
@@ -167,7 +174,7 @@ impl Phase {
         Phase::LossZone,
     ];
 
-    /// The name as it appears in series and legends.
+    /// Name in series and legends.
     pub const fn as_str(self) -> &'static str {
         match self {
             Phase::SlowStart => "slow_start",
@@ -181,7 +188,7 @@ impl Phase {
 }
 
 impl From<u32> for Phase {
-    /// A number that no phase has is [`Phase::Avoidance`].
+    /// The phase with this number; [`Phase::Avoidance`] if there is none.
     fn from(number: u32) -> Phase {
         *Phase::ALL.get(number as usize).unwrap_or(&Phase::Avoidance)
     }

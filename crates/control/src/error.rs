@@ -1,15 +1,15 @@
-//! What can be wrong with a specification of a law; every message says what would be right.
+//! Errors in the specification of a law. Every message says what would be right.
 
-/// Why a law could not be named or set up.
+/// Why a specification is wrong.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LawError {
     /// No law has this name.
     #[error("there is no law {name:?}; there are: {known}")]
     UnknownLaw {
-        /// As written.
+        /// The name as written.
         name: String,
-        /// All names.
+        /// All laws.
         known: String,
     },
     /// The law has no such parameter.
@@ -17,36 +17,36 @@ pub enum LawError {
     UnknownParam {
         /// The law.
         law: &'static str,
-        /// As written.
+        /// The parameter as written.
         param: String,
         /// All parameters of the law.
         known: String,
     },
-    /// The value does not read as what the parameter takes.
+    /// The value has the wrong form.
     #[error("{law}: {param}={value} is not {expected}")]
     BadValue {
         /// The law.
         law: &'static str,
         /// The parameter.
         param: &'static str,
-        /// As written.
+        /// The value as written.
         value: String,
         /// What would be right.
         expected: String,
     },
-    /// The value is outside the bounds.
+    /// The value is out of bounds.
     #[error("{law}: {param}={value} is outside {range}")]
     OutOfRange {
         /// The law.
         law: &'static str,
         /// The parameter.
         param: &'static str,
-        /// As written.
+        /// The value as written.
         value: String,
         /// The bounds with their units.
         range: String,
     },
-    /// The same parameter is given twice.
+    /// A parameter is given twice.
     #[error("{law}: {param} is given twice")]
     Repeated {
         /// The law.
@@ -54,12 +54,12 @@ pub enum LawError {
         /// The parameter.
         param: String,
     },
-    /// Not of the form `law` or `law:parameter=value,...`.
+    /// The text is not of the form `law` or `law:parameter=value,...`.
     #[error(
         "{text:?} is not a law with parameters, such as \"ledbat\" or \"ledbat:target=5ms,gain_down=10\""
     )]
     Malformed {
-        /// As written.
+        /// The text as written.
         text: String,
     },
 }

@@ -1,11 +1,12 @@
-//! The only unsafe code of the crate: the C table of laws, and a law's state as words that C works on.
+//! The unsafe code of this crate: the C table of laws, and the state of a law as memory that C
+//! works on.
 #![allow(unsafe_code)]
 
 use crate::abi::{Ack, Loss, Output, Path, Rate};
 use crate::sender::{RateStamp, RateState, Sender};
 use std::ffi::{CStr, c_char, c_void};
 
-/// `struct leeway_param`.
+/// `struct leeway_param` of the headers.
 #[repr(C)]
 pub(crate) struct RawParam {
     name: *const c_char,
@@ -19,7 +20,7 @@ pub(crate) struct RawParam {
     source: *const c_char,
 }
 
-/// `struct leeway_probe`.
+/// `struct leeway_probe` of the headers.
 #[repr(C)]
 pub(crate) struct RawProbe {
     name: *const c_char,
@@ -31,7 +32,7 @@ pub(crate) struct RawProbe {
     pub divisor: u32,
 }
 
-/// `struct leeway_law`.
+/// `struct leeway_law` of the headers.
 #[repr(C)]
 pub(crate) struct RawLaw {
     name: *const c_char,
@@ -49,8 +50,8 @@ pub(crate) struct RawLaw {
     pub needs: u32,
 }
 
-// SAFETY: the table is constant data of the program: nobody writes it, and its pointers lead to constant data and
-// to functions that touch nothing but their arguments.
+// SAFETY: the table is constant data of the program. Nothing writes it, and its pointers lead to
+// constant data and to functions that touch only their arguments.
 unsafe impl Sync for RawLaw {}
 
 unsafe extern "C" {
@@ -89,9 +90,9 @@ pub(crate) fn flower_rule(e: i32, de: i32) -> i32 {
     unsafe { leeway_test_flower_rule(e, de) }
 }
 
-/// The output of FLOWER's rules for indices in q16, -5 to 5.
+/// The output of FLOWER's rules for values between -5 and 5 with 16 fractional bits.
 pub(crate) fn flower_infer_q16(e_q16: i32, de_q16: i32, product: bool) -> i32 {
-    // SAFETY: a pure function of integers, in the range that its only caller makes sure of.
+    // SAFETY: a pure function of integers, whose range the only caller checks.
     unsafe { leeway_test_flower_infer_q16(e_q16, de_q16, u32::from(product)) }
 }
 
@@ -104,7 +105,7 @@ fn text(pointer: *const c_char) -> &'static str {
     unsafe { CStr::from_ptr(pointer) }.to_str().expect("the table of laws is UTF-8")
 }
 
-/// All laws that were compiled in.
+/// The table of laws.
 pub(crate) fn table() -> &'static [RawLaw] {
     let mut count = 0;
     // SAFETY: the function writes the count and returns a constant array of that many rows.
@@ -152,16 +153,16 @@ impl RawLaw {
         self.params_bytes as usize
     }
     pub fn params(&self) -> &'static [RawParam] {
-        // SAFETY: the row points to a constant array of n_params.
+        // SAFETY: the row points to a constant array of `n_params` entries.
         unsafe { std::slice::from_raw_parts(self.params, self.n_params as usize) }
     }
     pub fn probes(&self) -> &'static [RawProbe] {
-        // SAFETY: the row points to a constant array of n_probes.
+        // SAFETY: the row points to a constant array of `n_probes` entries.
         unsafe { std::slice::from_raw_parts(self.probes, self.n_probes as usize) }
     }
 }
 
-/// A law's state: at least as many bytes as its struct, aligned for 64-bit words, without pointers.
+/// State of a law: memory of at least its size, aligned to 64 bits, without pointers.
 #[derive(Clone)]
 pub(crate) struct State {
     law: &'static RawLaw,
@@ -169,43 +170,46 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// A state initialised from the words of the law's params struct, in memory that was full of `word` before.
+    /// A state that the law initialises from `params`, the words of its params struct. The memory
+    /// is filled with `word` before.
     pub fn new(law: &'static RawLaw, params: &[u32], path: &Path, word: u64) -> State {
         assert_eq!(size_of_val(params), law.params_bytes(), "{}: size of the parameters", law.name());
         let mut words = vec![word; law.state_bytes().div_ceil(8)].into_boxed_slice();
-        // SAFETY: words is as large as the state and aligned for it; params is as large as the law's struct,
-        // which holds 32-bit words only; all three live through the call and C keeps none of them.
+        // SAFETY: `words` is as large as the state and aligned for it. `params` is as large as the
+        // law's struct, which has 32-bit words only. All three live through the call, and C keeps
+        // no pointer to them.
         unsafe { (law.init)(words.as_mut_ptr().cast(), params.as_ptr().cast(), path) };
         State { law, words }
     }
 
     #[inline]
     pub fn on_ack(&mut self, ack: &Ack, path: &Path) {
-        // SAFETY: words was initialised by this law's init and is used by nobody else during the call; Ack and
-        // Path have the layout of the header (tested in abi.rs).
+        // SAFETY: `words` was initialised by this law's `init`, and nothing else uses it during
+        // the call. `Ack` and `Path` have the layout of the header (tested in abi.rs).
         unsafe { (self.law.on_ack)(self.words.as_mut_ptr().cast(), ack, path) }
     }
 
     #[inline]
     pub fn on_loss(&mut self, loss: &Loss, path: &Path) {
-        // SAFETY: as in on_ack.
+        // SAFETY: as in `on_ack`.
         unsafe { (self.law.on_loss)(self.words.as_mut_ptr().cast(), loss, path) }
     }
 
     #[inline]
     pub fn output(&self) -> &Output {
-        // SAFETY: every state begins with a struct leeway_output, and every bit pattern of it is a valid Output.
+        // SAFETY: every state begins with a `struct leeway_output`, and every bit pattern is a
+        // valid `Output`.
         unsafe { &*self.words.as_ptr().cast::<Output>() }
     }
 
-    /// The state byte by byte.
+    /// The bytes of the state.
     pub fn bytes(&self) -> Vec<u8> {
         let mut bytes: Vec<u8> = self.words.iter().flat_map(|word| word.to_ne_bytes()).collect();
         bytes.truncate(self.law.state_bytes());
         bytes
     }
 
-    /// Sets window and threshold, the first two words of every state.
+    /// Sets the window and the slow-start threshold: the first two words of every state.
     pub fn set_window(&mut self, cwnd_q16: u64, ssthresh_bytes: u64) {
         self.words[0] = cwnd_q16;
         self.words[1] = ssthresh_bytes;
@@ -214,7 +218,7 @@ impl State {
     /// The integer of `size` bytes at `offset`.
     ///
     /// # Panics
-    /// If there is none: the table is wrong.
+    /// If the state has no such integer, because the table is wrong.
     pub fn read(&self, offset: usize, size: usize, signed: bool) -> f64 {
         let end = offset.checked_add(size);
         assert!(
@@ -222,8 +226,8 @@ impl State {
             "{}: probe outside the state",
             self.law.name()
         );
-        // SAFETY: the read is inside words by the check above, does not need alignment, and every bit pattern of
-        // an integer is valid.
+        // SAFETY: the check above keeps the read inside `words`. The read needs no alignment, and
+        // every bit pattern of an integer is valid.
         unsafe {
             let at = self.words.as_ptr().cast::<u8>().add(offset);
             match (size, signed) {
@@ -241,15 +245,16 @@ impl State {
     }
 }
 
-/// `leeway_sender_init()`, to be compared with the Rust default.
+/// `leeway_sender_init()`, for a comparison with the Rust default.
 #[cfg(test)]
 pub(crate) fn sender_init(s: &mut Sender) {
-    // SAFETY: a valid struct of the header's layout (tested in sender.rs), used by nobody else.
+    // SAFETY: a struct with the layout of the header (tested in sender.rs), which nothing else
+    // uses.
     unsafe { leeway_sender_c_init(s) };
 }
 
-// SAFETY of what follows: references to structs with the layout of the headers (tested in abi.rs and
-// sender.rs); C keeps none.
+// SAFETY of the calls below: references to structs with the layout of the headers (tested in
+// abi.rs and sender.rs). C keeps no pointer to them.
 
 #[inline]
 pub(crate) fn sender_app_limited(s: &mut Sender, out: &Output, acked_bytes: u64, limited: bool) -> bool {

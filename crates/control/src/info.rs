@@ -1,24 +1,24 @@
-//! What laws exist and which parameters they take: the table of `control/leeway_laws.h`.
+//! The laws that exist and their parameters: the table of `control/leeway_laws.h`.
 
 use crate::error::LawError;
 use crate::ffi::{self, RawLaw};
 use crate::value;
 use std::sync::LazyLock;
 
-/// One law: everything that `leeway laws` prints.
+/// One law of the table: all that `leeway laws` prints.
 #[derive(Debug)]
 pub struct LawInfo {
-    /// As it is spelt in scenarios and on the command line.
+    /// Name in scenarios and on the command line.
     pub name: &'static str,
-    /// One line.
+    /// One line that describes the law.
     pub summary: &'static str,
     /// The RFC or paper that defines it.
     pub source: &'static str,
-    /// Size of the state of one flow.
+    /// Size of the law's state for one flow. Unit: bytes.
     pub state_bytes: usize,
-    /// In the order in which they are shown.
+    /// Parameters, in the order in which they are shown.
     pub params: Vec<ParamInfo>,
-    /// Numbers of the state worth plotting.
+    /// Variables of the state that are worth plotting.
     pub probes: Vec<ProbeInfo>,
     pub(crate) raw: &'static RawLaw,
 }
@@ -26,11 +26,11 @@ pub struct LawInfo {
 /// One parameter of a law.
 #[derive(Debug)]
 pub struct ParamInfo {
-    /// As it is spelt.
+    /// Name in scenarios and on the command line.
     pub name: &'static str,
-    /// What a value is.
+    /// Kind of its values.
     pub kind: ParamKind,
-    /// The default as a raw number of its kind; [`ParamInfo::show`] makes text of it.
+    /// Default, as a raw number of the kind; [`ParamInfo::show`] gives its text.
     pub default: u32,
     /// The smallest raw value.
     pub min: u32,
@@ -38,41 +38,42 @@ pub struct ParamInfo {
     pub max: u32,
     /// The words of a choice, in the order of their raw values.
     pub choices: Vec<&'static str>,
-    /// One line.
+    /// One line that describes the parameter.
     pub doc: &'static str,
-    /// Where the parameter comes from.
+    /// RFC, paper or program that the parameter comes from.
     pub source: &'static str,
     pub(crate) index: usize,
 }
 
-/// What the values of a parameter are, and how their raw numbers read.
+/// Kind of a parameter's values, and what their raw numbers mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ParamKind {
-    /// A span of time, in microseconds: `5ms`.
+    /// Time, such as `5ms`. Raw unit: µs.
     Duration,
-    /// Packets, in thousandths: `2`, `0.02`, or `unlimited` where the maximum is `u32::MAX`.
+    /// Packets: `2`, `0.02`, or `unlimited` if the maximum is `u32::MAX`. Raw unit: 1/1000.
     Packets,
-    /// A part or a multiple of something, in thousandths: `0.1`, `10`.
+    /// A part or a multiple, such as `0.1` or `10`. Raw unit: 1/1000.
     Ratio,
-    /// What an acknowledgement or a round trip adds or takes, in millionths: `1`, `0.0001`.
+    /// What an acknowledgement or a round trip adds or takes, such as `1` or `0.0001`. Raw unit:
+    /// 1/1000000.
     Gain,
     /// A whole number.
     Count,
-    /// One of a list of words, by its index.
+    /// One word of a list. The raw number is its index.
     Choice,
 }
 
-/// One number of a law's state.
+/// One variable of a law's state.
 #[derive(Debug)]
 pub struct ProbeInfo {
-    /// As it is spelt in series.
+    /// Name in time series.
     pub name: &'static str,
-    /// Of the value passed to a visitor.
+    /// Unit of the value that [`Law::probe`](crate::Law::probe) gives.
     pub unit: &'static str,
     pub(crate) offset: usize,
     pub(crate) size: usize,
     pub(crate) signed: bool,
-    /// What the raw integer is divided by to be in the unit.
+    /// Divisor that brings the raw integer into the unit.
     pub(crate) divisor: f64,
 }
 
@@ -88,7 +89,7 @@ impl ParamKind {
         }
     }
 
-    /// A word for people.
+    /// The kind as a word.
     pub const fn as_str(self) -> &'static str {
         match self {
             ParamKind::Duration => "duration",
@@ -102,12 +103,12 @@ impl ParamKind {
 }
 
 impl ParamInfo {
-    /// A raw value as it is written in a specification: `100ms`, `0.02`, `standard`.
+    /// A raw value as text, as in a specification: `100ms`, `0.02`, `standard`.
     pub fn show(&self, raw: u32) -> String {
         value::show(self, raw)
     }
 
-    /// The bounds for people: `0.1ms to 10s`, or the words of a choice.
+    /// The bounds as text, such as `0.1ms to 10s`, or the words of a choice.
     pub fn range(&self) -> String {
         match self.kind {
             ParamKind::Choice => self.choices.join(" | "),
@@ -117,27 +118,27 @@ impl ParamInfo {
 }
 
 impl LawInfo {
-    /// Whether the law with these parameters looks at delivery rates; see
+    /// Whether the law with the parameters `words` needs delivery rates; see
     /// [`Law::needs_rate`](crate::Law::needs_rate).
     pub(crate) fn needs_rate(&self, words: &[u32]) -> bool {
         let segments = self.param("segments").map_or(0, |param| words[param.index]);
         self.raw.needs & 1 != 0 || self.raw.needs & 2 != 0 && segments != 0
     }
 
-    /// Whether the law looks at delays; see [`Law::needs_delay`](crate::Law::needs_delay).
+    /// Whether the law reads delays; see [`Law::needs_delay`](crate::Law::needs_delay).
     pub(crate) fn needs_delay(&self) -> bool {
         self.raw.needs & 4 != 0
     }
 
-    /// The parameter of that name.
+    /// The parameter `name`.
     pub fn param(&self, name: &str) -> Option<&ParamInfo> {
         self.params.iter().find(|param| param.name == name)
     }
 
-    /// The law of that name.
+    /// The law `name`.
     ///
     /// # Errors
-    /// [`LawError::UnknownLaw`], with the names that exist.
+    /// [`LawError::UnknownLaw`], with the names of all laws.
     pub fn find(name: &str) -> Result<&'static LawInfo, LawError> {
         laws().iter().find(|law| law.name == name).ok_or_else(|| LawError::UnknownLaw {
             name: name.to_owned(),
@@ -152,7 +153,7 @@ impl std::fmt::Debug for RawLaw {
     }
 }
 
-/// Every law there is, in the order in which they are shown.
+/// All laws, in the order in which they are shown.
 pub fn laws() -> &'static [LawInfo] {
     static LAWS: LazyLock<Vec<LawInfo>> = LazyLock::new(|| ffi::table().iter().map(law).collect());
     &LAWS

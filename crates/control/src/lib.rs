@@ -1,8 +1,9 @@
 //! Congestion-control laws, built by name.
 //!
-//! The laws are C (`control/` at the top of the repository), because the kernel runs the same text; this crate
-//! compiles them and puts a safe face on them. A [`LawSpec`] is a law with parameters, written the same way
-//! everywhere; it builds a [`Law`], which is what every stack drives:
+//! The laws are C headers (`control/` at the top of the repository), because the kernel runs them
+//! too. This crate compiles them and gives them a safe interface. A [`LawSpec`] is a law with
+//! parameters, written the same way in scenarios, on the command line and in configuration files.
+//! It builds a [`Law`], which every stack drives in the same way:
 //!
 //! ```
 //! use leeway_control::{Ack, LawSpec, Path};
@@ -16,7 +17,7 @@
 //! # Ok::<(), leeway_control::LawError>(())
 //! ```
 //!
-//! Units are in the names; times are microseconds on any clock that does not go back.
+//! Units are in the names. Times are in microseconds, on any clock that does not go back.
 
 mod abi;
 mod error;

@@ -1,15 +1,17 @@
-//! What all senders do around a law: the functions of `control/leeway_sender.h` and `control/leeway_rate.h`.
+//! What every sender does around a law: pacing, ECN, the window after idling, delivery rates.
 //!
-//! For stacks in Rust (the simulator, the tunnel); the kernel's glue includes the same headers.
+//! The functions are those of `control/leeway_sender.h` and `control/leeway_rate.h`, for stacks in
+//! Rust (simulator, tunnel). The kernel module includes the same headers.
 
 use crate::abi::{Ack, Output, Rate};
 use crate::ffi;
 
-/// One connection's sending side: pacing, marks, the window after idling, what samples of the delay are worth.
+/// State of one connection's sender: pacing, ECN marks, the window after idling, delays of the
+/// receiver's timer.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sender {
-    /// Limit of the window after idling (RFC 5681, 4.1), in bytes; `u64::MAX`: none.
+    /// Limit of the window after idling (RFC 5681, 4.1). Unit: bytes. `u64::MAX`: no limit.
     restart_bytes: u64,
     departure_ns: u64,
     sent_ns: u64,
@@ -34,15 +36,16 @@ impl Default for Sender {
 }
 
 impl Sender {
-    /// The connection was idle for longer than its retransmission timeout (RFC 5681, 4.1).
+    /// The connection has been idle for longer than its retransmission timeout (RFC 5681, 4.1).
     #[inline]
     pub fn idle(&mut self, initial_window_bytes: u32) {
         self.restart_bytes = initial_window_bytes.into();
     }
 
-    /// Bytes that may be in flight; below one segment the window is a rate, see [`gap_below_one_ns`]. A law
-    /// that paces is held by its rate: its window leaves room for a quantum that is about to leave, and for
-    /// one segment whose ack waits.
+    /// Bytes that may be in flight. Below one segment the window is a rate; see
+    /// [`gap_below_one_ns`]. A law that paces is limited by its pacing rate. So its window leaves
+    /// room for one quantum that is about to be sent, and for one segment whose acknowledgement is
+    /// delayed.
     #[inline]
     pub fn window(&self, output: &Output, mss_bytes: u32) -> u64 {
         let window = output.cwnd_q16 >> 16;
@@ -54,37 +57,37 @@ impl Sender {
         (window + room * u64::from(mss_bytes)).min(self.restart_bytes)
     }
 
-    /// Whether the law is told that its window was not the limit, where `limited` says that the window is
-    /// what stopped the sender. Call it for every acknowledgement.
+    /// Whether to tell the law that its window was not the limit (app-limited). `limited`: the
+    /// window stopped the sender. Has to be called for every acknowledgement.
     #[inline]
     pub fn app_limited(&mut self, output: &Output, acked_bytes: u64, limited: bool) -> bool {
         ffi::sender_app_limited(self, output, acked_bytes, limited)
     }
 
-    /// Whether the law hears of the ECN echo of an acknowledgement up to `una`, while `next` is sent next:
-    /// one in a window of data (RFC 3168, 6.1.2).
+    /// Whether to tell the law of an ECN echo in an acknowledgement up to `una`, while `next` is
+    /// the next segment to send. It is told of one echo in a window of data (RFC 3168, 6.1.2).
     #[inline]
     pub fn marked(&mut self, una: u32, next: u32) -> bool {
         ffi::sender_marked(self, una, next)
     }
 
-    /// What the round-trip time of the newest acknowledged segment is worth:
-    /// [`Ack::LAST_EXACT`](crate::Ack::LAST_EXACT) or [`Ack::LAST_BOUND`](crate::Ack::LAST_BOUND). Call it
-    /// for every acknowledgement.
+    /// Whether the round-trip time of the newest acknowledged segment is exact
+    /// ([`Ack::LAST_EXACT`](crate::Ack::LAST_EXACT)) or an upper bound
+    /// ([`Ack::LAST_BOUND`](crate::Ack::LAST_BOUND)). Has to be called for every acknowledgement.
     #[inline]
     pub fn last_kind(&mut self, acked_bytes: u64, mss_bytes: u32, recovering: bool) -> u8 {
         ffi::sender_last(self, acked_bytes, mss_bytes, recovering)
     }
 
-    /// Whether an acknowledgement has waited for the receiver's timer, so that its delays are no samples
-    /// unless the window is below one segment. Call it for every acknowledgement, where the receiver may
-    /// delay them.
+    /// Whether the acknowledgement has waited for the receiver's delayed-acknowledgement timer. If
+    /// so, its delays are no samples, unless the window is below one segment. Has to be called for
+    /// every acknowledgement, if the receiver may delay them.
     #[inline]
     pub fn waited(&mut self, ack: &Ack, mss_bytes: u32) -> bool {
         ffi::sender_waited(self, ack, mss_bytes)
     }
 
-    /// A segment of `bytes` leaves, paced at `rate` bytes/s; 0: nothing paces.
+    /// A segment of `bytes` is sent, paced at `rate` bytes/s; 0 without pacing.
     #[inline]
     pub fn sent(&mut self, output: &Output, now_ns: u64, bytes: u64, rate: u64) {
         if rate != 0 || self.quantum_left != 0 {
@@ -92,43 +95,46 @@ impl Sender {
         }
     }
 
-    /// When the next segment may leave as far as pacing goes, in nanoseconds.
+    /// Earliest time at which pacing allows the next segment. Unit: ns.
     #[inline]
     pub fn departure_ns(&self, output: &Output) -> u64 {
         if self.departure_ns == 0 { 0 } else { ffi::sender_departure_ns(self, output) }
     }
 }
 
-/// Whether a window of one segment up to two leaves as pairs, two segments every 2/W round trips and none
-/// while others are in flight, since a receiver that delays acknowledgements keeps that of a lone segment.
-/// `srtt` is 0 before the first sample, in any unit; `recovering`: a loss is repaired, and every segment is
-/// answered at once.
+/// Whether a window of one to two segments is sent in pairs: two segments every 2/W round trips,
+/// with nothing else in flight. Such a window is, because a receiver that delays acknowledgements
+/// holds back that of a lone segment, and acknowledges a pair at once.
+///
+/// `srtt` is 0 before the first sample, in any unit. `recovering`: a loss is being repaired, so
+/// the receiver acknowledges every segment at once.
 pub fn in_pairs(output: &Output, mss_bytes: u32, srtt: u64, recovering: bool) -> bool {
     ffi::in_pairs(output.cwnd_q16 >> 16, output.pacing_bytes_per_s, mss_bytes, srtt, recovering)
 }
 
-/// `percent` of `bytes` each `srtt_us`, in bytes/s; 0 without a round-trip time.
+/// `percent` of `bytes` in each `srtt_us`. Unit: bytes/s. 0 without a round-trip time.
 pub fn pace(bytes: u64, percent: u32, srtt_us: u64) -> u64 {
     ffi::pace(bytes, percent, srtt_us)
 }
 
-/// What a stack that paces gives a law that does not, in bytes/s (Linux, tcp_update_pacing_rate): 2 windows
-/// each round trip in slow start, 1.2 after.
+/// Pacing rate that a stack gives to a law which asks for none (Linux, `tcp_update_pacing_rate`):
+/// 2 windows a round trip in slow start, 1.2 after. Unit: bytes/s.
 pub fn pace_stack(bytes: u64, window_bytes: u64, ssthresh_bytes: u64, srtt_us: u64) -> u64 {
     ffi::pace_stack(bytes, window_bytes, ssthresh_bytes, srtt_us)
 }
 
-/// What lies between two segments where the window is a rate: one segment every 1/W round trips, in nanoseconds.
+/// Time between two segments if the window is a rate: one segment every 1/W round trips. Unit: ns.
 pub fn gap_below_one_ns(output: &Output, mss_bytes: u32, srtt_ns: u64) -> u64 {
     ffi::gap_below_one_ns(output, mss_bytes, srtt_ns)
 }
 
-/// Whether `used_bytes` are a used window: nearly all of it, or half of it in slow start (RFC 7661).
+/// Whether `used_bytes` use the window: nearly all of it, or half of it in slow start (RFC 7661).
 pub fn uses_window(output: &Output, used_bytes: u64) -> bool {
     ffi::uses_window(output, used_bytes)
 }
 
-/// Delivery rate of a connection (draft-cheng-iccrg-delivery-rate-estimation): `C.*`.
+/// State of the delivery-rate estimation of a connection
+/// (draft-cheng-iccrg-delivery-rate-estimation): its variables `C.*`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RateState {
@@ -139,7 +145,7 @@ pub struct RateState {
     app_limited_bytes: u64,
 }
 
-/// What a segment remembers of its departure: `P.*`.
+/// State of the estimation when a segment was sent: the draft's variables `P.*`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RateStamp {
@@ -153,24 +159,25 @@ pub struct RateStamp {
 }
 
 impl RateState {
-    /// A segment of `bytes` leaves while `inflight_bytes` are in flight.
+    /// A segment of `bytes` is sent, while `inflight_bytes` are in flight. Returns its stamp.
     pub fn sent(&mut self, now_us: u64, inflight_bytes: u64, bytes: u64) -> RateStamp {
         let mut stamp = RateStamp::default();
         ffi::rate_sent(self, &mut stamp, now_us, inflight_bytes, bytes);
         stamp
     }
 
-    /// There is nothing to send although the window would let it go.
+    /// The sender has nothing to send, although the window has room (app-limited).
     pub fn app_limited(&mut self, inflight_bytes: u64) {
         ffi::rate_app_limited(self, inflight_bytes);
     }
 
-    /// So many bytes were found lost.
+    /// `bytes` were found lost.
     pub fn lost(&mut self, bytes: u64) {
         self.lost_bytes += bytes;
     }
 
-    /// An acknowledgement of `acked_bytes`; `stamp` is that of the segment sent last among them.
+    /// The sample of an acknowledgement of `acked_bytes`. `stamp` is that of the acknowledged
+    /// segment which was sent last.
     pub fn sample(&mut self, stamp: &RateStamp, now_us: u64, acked_bytes: u64, min_rtt_us: u32) -> Rate {
         ffi::rate_sample(self, stamp, now_us, acked_bytes, min_rtt_us)
     }
@@ -253,7 +260,7 @@ mod tests {
         assert_eq!(sender.departure_ns(&out), 0, "two more of the quantum");
         sender.sent(&out, 5_000_000, 1000, 0);
         assert_eq!(sender.departure_ns(&out), 6_000_000);
-        // A law that does not pace has no quantum, under a stack that paces.
+        // A law that does not pace has no quantum, even if the stack paces.
         let mut sender = Sender::default();
         sender.sent(&output(10_000, 0, 3), 5_000_000, 1000, 1_000_000);
         assert_eq!(sender.departure_ns(&out), 6_000_000);
@@ -274,13 +281,13 @@ mod tests {
 
     #[test]
     fn below_one_segment_the_window_is_a_rate() {
-        // A fiftieth of a segment, 100 ms: a segment each five seconds.
+        // A fiftieth of a segment in 100 ms is a segment every 5 s.
         let out = Output { cwnd_q16: (1500 << 16) / 50, ..Output::default() };
         let gap = gap_below_one_ns(&out, 1500, 100_000_000);
         assert!(gap.abs_diff(5_000_000_000) < 100_000, "{gap}");
         let least = |cwnd_q16: u64| Output { cwnd_q16, ..out };
         assert_eq!(gap_below_one_ns(&least(1), 65535, u64::MAX), 1 << 62);
-        // At the bound and half above it.
+        // At the bound, and half above it.
         for mss_bytes in [512, 768] {
             assert_eq!(gap_below_one_ns(&least(2), mss_bytes, (1 << 38) + 1), 1 << 62, "{mss_bytes} B");
         }
@@ -333,7 +340,7 @@ mod tests {
         assert!(!in_pairs(&out, 1000, 1, true), "recovery answers at once");
         assert!(!in_pairs(&output(1500, 1, 2), 1000, 1, false), "the law paces");
         assert!(gap_below_one_ns(&out, 1000, 60_000_000).abs_diff(40_000_000) < 10);
-        // Windows of 4 GB / 65536 and more count as this.
+        // Windows of 4 GB / 65536 and more count as that.
         let long = gap_below_one_ns(&output(100_000, 0, 0), 60_000, 60_000_000);
         assert!((54_000_000..60_000_000).contains(&long), "{long} ns");
     }
@@ -362,8 +369,8 @@ mod tests {
 
     #[test]
     fn the_rate_is_that_of_the_link_whatever_bunches_acknowledgements() {
-        // 1000 B each 10 ms leave the link; all left the host at once, and come back in one acknowledgement
-        // of ten.
+        // 1000 B leave the link every 10 ms. All of them left the host at once, and one
+        // acknowledgement covers ten.
         let mut state = RateState::default();
         let stamps: Vec<_> = (0..20).map(|n| state.sent(0, n * 1000, 1000)).collect();
         let first = state.sample(&stamps[9], 200_000, 10_000, 100_000);

@@ -1,4 +1,4 @@
-//! A law with its parameters, as text: `ledbat`, `ledbat:target=5ms,gain_down=10`.
+//! A law with its parameters, written as text: `ledbat`, `ledbat:target=5ms,gain_down=10`.
 
 use crate::abi::Path;
 use crate::error::LawError;
@@ -8,16 +8,16 @@ use crate::value;
 use std::fmt;
 use std::str::FromStr;
 
-/// Which law to build, and with which parameters.
+/// A law and the values of its parameters.
 #[derive(Clone)]
 pub struct LawSpec {
     law: &'static LawInfo,
-    /// The law's params struct, word by word.
+    /// The words of the law's params struct.
     words: Box<[u32]>,
 }
 
 impl LawSpec {
-    /// The law of that name with its defaults.
+    /// The law `name` with default parameters.
     ///
     /// # Errors
     /// [`LawError::UnknownLaw`].
@@ -30,7 +30,8 @@ impl LawSpec {
         Ok(LawSpec { law, words })
     }
 
-    /// Sets a parameter from text: a duration with its unit, a decimal number or a word, as its kind says.
+    /// Sets a parameter to a value in text: a time with its unit, a decimal number or a word, by
+    /// the parameter's kind.
     ///
     /// # Errors
     /// [`LawError::UnknownParam`], [`LawError::BadValue`], [`LawError::OutOfRange`].
@@ -40,7 +41,7 @@ impl LawSpec {
         Ok(())
     }
 
-    /// The same with a parameter set.
+    /// This specification with one parameter set.
     ///
     /// # Errors
     /// Those of [`LawSpec::set`].
@@ -58,12 +59,12 @@ impl LawSpec {
         Ok(info.show(self.words[info.index]))
     }
 
-    /// The value of one of the law's parameters, raw as in [`ParamInfo`].
+    /// The raw value of one of the law's parameters; see [`ParamInfo`].
     pub fn raw(&self, param: &ParamInfo) -> u32 {
         self.words.get(param.index).copied().unwrap_or(param.default)
     }
 
-    /// The law this specifies.
+    /// The law of this specification.
     pub fn law(&self) -> &'static LawInfo {
         self.law
     }
@@ -73,21 +74,21 @@ impl LawSpec {
         self.law.name
     }
 
-    /// The law's params struct, word by word: what its `init` takes, wherever it runs. The order is that of
-    /// the fields in C, a number is raw as in [`ParamInfo`]; a field that the law has no parameter for is
-    /// zero.
+    /// The words of the law's params struct, which its `init` reads in user space and in the kernel.
+    /// They are in the order of the C fields, as raw numbers (see [`ParamInfo`]). A field that is not
+    /// a parameter is 0.
     pub fn words(&self) -> &[u32] {
         &self.words
     }
 
-    /// A new flow's law on that path.
+    /// The law of a new flow on `path`.
     pub fn build(&self, path: &Path) -> Law {
-        // What an init forgets is nonsense, not a lucky zero.
+        // Memory filled with a pattern shows what an `init` forgets to set.
         Law::new(self.law, &self.words, path, 0xa5a5_a5a5_a5a5_a5a5)
     }
 
-    /// The same in memory that was zero before, as the kernel gives it: also the bytes that no field covers
-    /// are equal.
+    /// The same in memory filled with zeros, as in the kernel, so that the bytes of padding are
+    /// equal too.
     pub fn build_zeroed(&self, path: &Path) -> Law {
         Law::new(self.law, &self.words, path, 0)
     }
@@ -126,7 +127,8 @@ impl FromStr for LawSpec {
 }
 
 impl fmt::Display for LawSpec {
-    /// The name and the parameters that differ from their defaults; reads back as the same specification.
+    /// The name, and the parameters that differ from their defaults. Parsing the text gives an
+    /// equal specification.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut text = self.law.name.to_owned();
         let mut separator = ':';

@@ -1,13 +1,13 @@
-//! Parameter values as text, exactly: raw numbers to text and back without floating point.
+//! Parameter values as text: raw numbers to text and back, exactly, without floating point.
 
 use crate::error::LawError;
 use crate::info::{ParamInfo, ParamKind};
 use leeway_units::Duration;
 
 const UNLIMITED: &str = "unlimited";
-/// Decimals of a raw number of packets or of a ratio.
+/// Decimals of a number of packets, and of a ratio.
 const THOUSANDTHS: u32 = 3;
-/// Decimals of a raw gain.
+/// Decimals of a gain.
 const MILLIONTHS: u32 = 6;
 
 pub(crate) fn show(param: &ParamInfo, raw: u32) -> String {
@@ -27,7 +27,7 @@ fn show_decimal(raw: u32, digits: u32) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// What [`parse`] accepts, for the error message.
+/// Description of what [`parse`] accepts, for error messages.
 fn expected(param: &ParamInfo) -> String {
     match param.kind {
         ParamKind::Duration => "a duration in whole microseconds, such as 5ms".to_owned(),

@@ -1,11 +1,12 @@
-//! Targets that follow from the queuing delay at losses, and FLOWER's rules of loss.
+//! Targets that follow from the queuing delay at losses, and FLOWER's loss rules.
 
 mod common;
 
 use common::{MSS, ack, build, dupack, packets, path, probe, timeout};
 use leeway_control::{Ack, Law, Path};
 
-/// Packets for a while behind that queue, and then a loss; the target in ms.
+/// Acknowledges packets behind a queue of `queue_us` for a while, and then reports a loss. Returns
+/// the target in ms.
 fn lose(law: &mut Law, now_us: &mut u64, queue_us: u32) -> f64 {
     queue(law, now_us, queue_us);
     let now = *now_us;
@@ -32,18 +33,19 @@ fn the_target_is_the_parameters_until_a_loss_shows_the_buffer() {
         queue(&mut law, &mut now_us, 40_000);
         assert_eq!(probe(&law, "target"), 100_000.0, "{name}");
         assert_eq!(lose(&mut law, &mut now_us, 40_000), 20.0, "{name}");
-        // Another loss of the same round trip says nothing new; a longer queue counts at once.
+        // Another loss in the same round trip changes nothing. A longer queue counts at once.
         let now = now_us;
         law.on_loss(&dupack(now, 1), &path(10));
         assert_eq!(probe(&law, "target"), 20_000.0, "{name}");
         assert_eq!(lose(&mut law, &mut now_us, 120_000), 60.0, "{name}");
-        // A shorter one by an eighth, and the parameter is the most.
+        // A shorter queue counts by an eighth, and the parameter is the upper bound.
         assert_eq!(lose(&mut law, &mut now_us, 40_000), 55.0, "{name}");
         assert_eq!(lose(&mut law, &mut now_us, 400_000), 100.0, "{name}");
     }
 }
 
-/// Losses by chance, with no queue at all, and a timeout: never below the queue that CoDel lets stand.
+/// Random losses without any queue, and a timeout: the target stays at or above the queue that
+/// CoDel allows.
 #[test]
 fn the_target_has_a_least_value() {
     for name in LAWS {
@@ -68,7 +70,7 @@ fn off_it_stays_where_it_is() {
     }
 }
 
-/// A mark shows what an AQM leaves of the buffer, as a loss does.
+/// A mark shows how much of the buffer an AQM allows, as a loss does.
 #[test]
 fn a_mark_counts_as_a_loss() {
     for name in LAWS {
@@ -83,7 +85,8 @@ fn a_mark_counts_as_a_loss() {
     }
 }
 
-/// With segments of 12 ms and a part of 10 ms the segments are more; with 40 ms they are less.
+/// The least target is the larger of some segments at the line's rate and a fixed part. Segments
+/// of 12 ms are above a part of 10 ms, and below one of 40 ms.
 #[test]
 fn segments_at_the_lines_rate_are_the_least_target() {
     for (queue_us, target_ms) in [(20_000, 24.0), (80_000, 40.0)] {
@@ -104,7 +107,8 @@ fn segments_at_the_lines_rate_are_the_least_target() {
     }
 }
 
-/// 10 % of the window for each value of the error: half with an empty queue, the floor from the target on.
+/// The loss rules keep 10 % of the window for each value of the error: half of it with an empty
+/// queue, the floor from the target on.
 #[test]
 fn the_rules_of_loss_keep_ten_percent_for_each_value_of_the_error() {
     for (queue_us, kept) in

@@ -1,5 +1,5 @@
-//! `bbr` over a line whose rate, losses and application a test decides, by the test cases of the draft's
-//! appendix A.
+//! `bbr` over a line whose rate, losses and application a test sets: test cases of appendix A of
+//! draft-ietf-ccwg-bbr.
 
 mod common;
 
@@ -11,7 +11,7 @@ use leeway_control::{Ack, Law, Path, Phase};
 
 const RTT_US: u64 = 40_000;
 
-/// States, as the probe `state` numbers them.
+/// The states, by the numbers of the probe `state`.
 const STARTUP: usize = 0;
 const DRAIN: usize = 1;
 const DOWN: usize = 2;
@@ -28,19 +28,20 @@ struct Segment {
     stamp: RateStamp,
 }
 
-/// One queue of `buffer` segments before a line, and a sender that keeps to pace and window.
+/// A queue of `buffer` segments before a line, and a sender that obeys pacing and window.
 struct Line {
     law: Law,
     now_us: u64,
     rtt_us: u64,
-    /// Segments a second.
+    /// Rate of the line. Unit: segments/s.
     rate: f64,
     buffer: f64,
-    /// Every `loss`-th segment is lost; 0: none.
+    /// Every `loss`-th segment is lost; 0 for none.
     loss: u64,
     /// Whether the sender has something to send.
     sends: bool,
-    /// Whether acknowledgements say what was in flight and lost when their segment left (Linux does not).
+    /// Whether acknowledgements say how much was in flight and lost when their segment was sent
+    /// (Linux does not).
     tells: bool,
     free_us: f64,
     next_us: f64,
@@ -120,7 +121,7 @@ impl Line {
         self.delivered += 1;
         let rtt_us = (self.now_us - segment.sent_us) as u32;
         self.srtt_us = if self.srtt_us == 0 { rtt_us } else { self.srtt_us - self.srtt_us / 8 + rtt_us / 8 };
-        // Whatever left three segments before is lost.
+        // A segment that was sent three segments before and is missing is lost.
         while self.outstanding.front().is_some_and(|first| first.lost && first.number + 3 <= segment.number) {
             let first = self.outstanding.pop_front().expect("checked");
             self.inflight -= 1;
@@ -153,7 +154,7 @@ impl Line {
         }
     }
 
-    /// The next event: a segment leaves, or an acknowledgement comes.
+    /// Plays the next event: a segment is sent, or an acknowledgement arrives.
     fn step(&mut self) {
         let window = (self.law.output().cwnd_q16 >> 16) + u64::from(MSS);
         let may = self.sends && self.bytes() + u64::from(MSS) <= window;
@@ -195,7 +196,7 @@ impl Line {
         probe(&self.law, "bandwidth") / f64::from(MSS)
     }
 
-    /// Pacing over bandwidth.
+    /// Pacing rate over bandwidth.
     fn gain(&self) -> f64 {
         self.law.output().pacing_bytes_per_s as f64 / probe(&self.law, "bandwidth")
     }
@@ -205,8 +206,8 @@ fn near(is: f64, should: f64, relative: f64) -> bool {
     (is - should).abs() <= relative * should
 }
 
-/// A.1, A.3: the rate doubles until it stays the same for three round trips; Drain ends with one product in
-/// flight.
+/// A.1, A.3: the rate doubles until it stays the same for three round trips. Drain ends with one
+/// BDP in flight.
 #[test]
 fn startup_ends_when_the_rate_does_not_grow() {
     for tells in [true, false] {
@@ -216,7 +217,8 @@ fn startup_ends_when_the_rate_does_not_grow() {
         assert!(near(line.bandwidth(), 4000.0, 0.02), "{}", line.bandwidth());
         assert!(near(line.gain(), 0.5 * 0.99, 0.01), "{}", line.gain());
         assert_eq!(line.law.output().phase(), Phase::Yielding);
-        // 4000 x 40 ms are 160 segments: 2^4 times the first window, and three round trips more, of up to 80 ms.
+        // 4000 x 40 ms are 160 segments: 2^4 times the initial window, and three more round trips
+        // of up to 80 ms.
         let took_us = line.now_us - 1_000_000;
         assert!((8 * RTT_US..14 * RTT_US).contains(&took_us), "{took_us}");
         assert!(line.inflight > 300, "{}", line.inflight);
@@ -226,7 +228,8 @@ fn startup_ends_when_the_rate_does_not_grow() {
     }
 }
 
-/// 5.3.1.3: more than 2 % lost in a round trip of recovery end Startup, although the rate still grows.
+/// 5.3.1.3: a loss of more than 2 % in a round trip of recovery ends Startup, although the rate
+/// still grows.
 #[test]
 fn startup_ends_when_much_is_lost() {
     for tells in [true, false] {
@@ -239,8 +242,8 @@ fn startup_ends_when_much_is_lost() {
     }
 }
 
-/// 5.3.1.3: the bound is then what was delivered in a round trip, here 160 segments of the path
-/// and 80 of the queue.
+/// 5.3.1.3: the bound is then what was delivered in a round trip: 160 segments of the path and 80
+/// of the queue.
 #[test]
 fn the_flight_that_lost_much_in_startup_is_the_bound() {
     let mut line = Line::new("bbr", 4000.0, 80.0);
@@ -261,7 +264,7 @@ fn the_queuing_delay_is_what_is_above_the_smallest_round_trip() {
     }
 }
 
-/// A.5, A.8: the order of the states, their gains, and the time between two probes.
+/// A.5, A.8: order and gains of the states, and the time between two probes.
 #[test]
 fn it_probes_every_two_to_three_seconds() {
     let mut line = Line::new("bbr:probe_rtt=60s", 4000.0, 1e9);
@@ -289,7 +292,7 @@ fn it_probes_every_two_to_three_seconds() {
     assert!(waits.windows(2).any(|pair| pair[0].abs_diff(pair[1]) > 10_000), "by chance: {waits:?}");
 }
 
-/// 5.3.3.8: a path of 10 segments is probed after 10 round trips, as Reno would.
+/// 5.3.3.8: a path of 10 segments is probed every 10 round trips, as often as Reno would.
 #[test]
 fn a_small_path_is_probed_as_often_as_reno_would() {
     let mut line = Line::new("bbr", 250.0, 1e9);
@@ -298,7 +301,7 @@ fn a_small_path_is_probed_as_often_as_reno_would() {
     assert!((4..=10).contains(&ups), "{ups}: {:?}", line.seen);
 }
 
-/// A.10: after 5 s without a smaller round-trip time half a product is in flight for 200 ms.
+/// A.10: after 5 s without a smaller round-trip time, half a BDP is in flight for 200 ms.
 #[test]
 fn it_looks_for_the_smallest_round_trip_every_five_seconds() {
     let mut line = Line::new("bbr", 4000.0, 1e9);
@@ -319,7 +322,7 @@ fn it_looks_for_the_smallest_round_trip_every_five_seconds() {
     assert!(rare.seen.iter().all(|seen| seen.1 != PROBE_RTT), "{:?}", rare.seen);
 }
 
-/// A.11: a pause of the program was a look at the smallest round-trip time.
+/// A.11: a pause of the program measures the smallest round-trip time as well as a probe does.
 #[test]
 fn a_pause_needs_no_look_at_the_smallest_round_trip() {
     let mut line = Line::new("bbr", 4000.0, 1e9);
@@ -333,7 +336,7 @@ fn a_pause_needs_no_look_at_the_smallest_round_trip() {
     assert!(near(line.bandwidth(), rate, 0.02), "{rate}, then {}", line.bandwidth());
 }
 
-/// A.15, A.16: ten times the rate is found, and a tenth.
+/// A.15, A.16: finds a rate that is ten times as high, and one that is a tenth.
 #[test]
 fn it_follows_the_rate_of_the_line() {
     let mut line = Line::new("bbr", 1000.0, 200.0);
@@ -349,8 +352,8 @@ fn it_follows_the_rate_of_the_line() {
     assert!(queue < 60.0, "{queue} segments in the queue");
 }
 
-/// 5.5.10: with a buffer of a quarter of the path less than 2 % are lost, and the window keeps below what
-/// fits (200).
+/// 5.5.10: with a buffer of a quarter of the path, less than 2 % are lost, and the window stays
+/// below what fits (200 segments).
 #[test]
 fn a_small_buffer_is_learnt() {
     for tells in [true, false] {
@@ -370,7 +373,8 @@ fn a_small_buffer_is_learnt() {
     }
 }
 
-/// 5.5.6: two cycles after the rate fell, the old rate is out of the filter; no loss says so here.
+/// 5.5.6: two cycles after the rate has fallen, the old rate is out of the filter, without any
+/// loss.
 #[test]
 fn a_lower_rate_is_found_without_a_loss() {
     let mut line = Line::new("bbr", 4000.0, 1e9);
@@ -381,7 +385,7 @@ fn a_lower_rate_is_found_without_a_loss() {
     assert_eq!(line.lost, 0);
 }
 
-/// 5.5.10.3: losses bring the rate down at once, to what the last round trip delivered.
+/// 5.5.10.3: losses reduce the rate at once, to what the last round trip delivered.
 #[test]
 fn losses_bring_the_rate_down_before_the_next_probe() {
     let mut line = Line::new("bbr", 4000.0, 40.0);
@@ -395,7 +399,7 @@ fn losses_bring_the_rate_down_before_the_next_probe() {
     assert!(line.bandwidth() <= 1200.0, "{}: {:?}", line.bandwidth(), line.seen);
 }
 
-/// 5.3.3.9: what a small buffer taught is unlearnt in UP, faster each round trip.
+/// 5.3.3.9: in state UP the bound from a small buffer grows, faster in each round trip.
 #[test]
 fn a_line_that_becomes_faster_is_found_in_spite_of_what_was_learnt() {
     let mut line = Line::new("bbr", 4000.0, 40.0);
@@ -407,13 +411,13 @@ fn a_line_that_becomes_faster_is_found_in_spite_of_what_was_learnt() {
     assert!(rate > 0.9 * 16_000.0, "{rate}");
 }
 
-/// 5.3.3.9: the bound that losses set grows in UP, by 1, 2, 4... packets a round trip.
+/// 5.3.3.9: in state UP the bound from losses grows by 1, 2, 4... packets a round trip.
 #[test]
 fn the_bound_of_losses_grows_faster_each_round_trip() {
     let mut line = Line::new("bbr", 4000.0, 40.0);
     line.run_s(10.0);
     line.buffer = 1e9;
-    // The probe after one that lost too much ends where that one did.
+    // The probe after one that lost too much ends where that one ended.
     for _ in 0..2 {
         line.until(REFILL);
         line.until(UP);
@@ -430,7 +434,7 @@ fn the_bound_of_losses_grows_faster_each_round_trip() {
     }
 }
 
-/// 5.3.4.3: a longer path is one when no shorter round trip was seen for 10 s.
+/// 5.3.4.3: a longer path counts after 10 s without a shorter round-trip time.
 #[test]
 fn a_longer_path_is_learnt_after_ten_seconds() {
     let mut line = Line::new("bbr", 4000.0, 1e9);
@@ -444,7 +448,7 @@ fn a_longer_path_is_learnt_after_ten_seconds() {
     assert!(near(rate, 4000.0, 0.08), "{rate}");
 }
 
-/// Losses by chance below 2 % take little of the rate, those above bring it down: `loss` says where.
+/// Random losses below 2 % cost little of the rate, those above reduce it. `loss` sets the ratio.
 #[test]
 fn losses_by_chance_are_borne_up_to_a_part() {
     let rate = |law: &str, loss| {
@@ -457,7 +461,7 @@ fn losses_by_chance_are_borne_up_to_a_part() {
     assert!(few > 0.85 && many < 0.75 && borne > many, "{few} {many} {borne}");
 }
 
-/// 5.6.4.4: one segment, and at the next round trip what it was.
+/// 5.6.4.4: one segment after a timeout, and the window of before at the next round trip.
 #[test]
 fn after_a_timeout_the_window_comes_back() {
     let mut line = Line::new("bbr", 4000.0, 1e9);
@@ -470,7 +474,7 @@ fn after_a_timeout_the_window_comes_back() {
     assert!(common::packets(&line.law) > 0.95 * before, "{}", common::packets(&line.law));
 }
 
-/// Own: a mark takes 0.15 of rate and window until the next probe.
+/// Not in the draft: a mark takes 0.15 of rate and window until the next probe.
 #[test]
 fn a_mark_takes_fifteen_percent() {
     let mut line = Line::new("bbr", 4000.0, 1e9);
@@ -491,7 +495,7 @@ fn a_mark_takes_fifteen_percent() {
     assert!(near(line.law.output().pacing_bytes_per_s as f64, rate, 0.02));
 }
 
-/// A.14: a path that holds less than a segment is used with four.
+/// A.14: a path that holds less than one segment is used with four.
 #[test]
 fn a_path_below_a_segment_is_used() {
     let mut line = Line::new("bbr", 20.0, 1e9);

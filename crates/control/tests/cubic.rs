@@ -1,11 +1,12 @@
-//! CUBIC and HyStart++ at their edges: rounds, idle time, roots, and what the flavour of 2010 counts.
+//! CUBIC and HyStart++ at their edges: rounds, idle time, roots, and the flavour of 2010.
 
 mod common;
 
 use common::{MSS, ack, acks, build, dupack, packets, path, probe, timeout};
 use leeway_control::{Ack, Law, Path, Phase};
 
-/// RFC 9406: eight samples in a round, a rise of an eighth of the last round's minimum, 4 to 16 ms.
+/// RFC 9406: eight samples in a round, and a rise by an eighth of the last round's minimum, within
+/// 4 to 16 ms.
 #[test]
 fn hystart_begins_with_a_rise() {
     for (base_us, rise_us, begins) in [
@@ -39,7 +40,7 @@ fn hystart_is_conservative_for_five_rounds() {
     let mut law = build("cubic:hystart=on", &path(10));
     hystart_round(&mut law, 10, 50_000);
     assert_eq!(packets(&law), 20.0);
-    hystart_round(&mut law, 8, 60_000); // the eighth sample already counts a quarter
+    hystart_round(&mut law, 8, 60_000); // the eighth sample already counts by a quarter
     assert_eq!(packets(&law), 27.25);
     let mut grown = Vec::new();
     for _ in 0..5 {
@@ -65,7 +66,7 @@ fn hystart_resumes_when_the_rise_was_a_false_alarm() {
     let before = packets(&law);
     hystart_more(&mut law, 4, 59_999);
     assert_eq!(packets(&law) - before, 4.0);
-    // After a loss slow start is the plain one.
+    // Slow start after a loss is standard slow start.
     law.on_loss(&timeout(100_000, 90_000, 1), &path(10));
     hystart_round(&mut law, 10, 500_000);
     hystart_round(&mut law, 10, 900_000);
@@ -113,7 +114,7 @@ fn cubic_roots() {
         );
     }
 }
-/// Fast convergence: a loss below the last W_max leaves (1 + beta) / 2 of the window as the new one.
+/// Fast convergence: a loss below the last W_max makes (1 + beta) / 2 of the window the new W_max.
 #[test]
 fn cubic_releases_capacity() {
     for (text, beta) in [("cubic", 0.7), ("cubic:flavour=2010", 0.8), ("cubic:beta=0.5", 0.5)] {
@@ -128,7 +129,7 @@ fn cubic_releases_capacity() {
         assert!((probe(&law, "w_max") / expected - 1.0).abs() < 1e-5, "{text}: {}", probe(&law, "w_max"));
     }
 }
-/// A quarter of what was acked, to the byte.
+/// Conservative slow start grows by a quarter of the acknowledged bytes, exactly.
 #[test]
 fn hystart_counts_every_byte() {
     let mut law = build("cubic:hystart=on", &path(10));
@@ -140,8 +141,8 @@ fn hystart_counts_every_byte() {
     }
     assert_eq!((law.output().cwnd_q16 >> 16) - before, 175);
 }
-/// RFC 9438 limits the target to 1.5 W, so a round trip adds half a window; around 2010 nothing but slow
-/// start did.
+/// RFC 9438 limits the target to 1.5 W, so a round trip adds at most half a window. The flavour of
+/// 2010 has no such limit.
 #[test]
 fn cubic_limits_its_target_or_not() {
     for (flavour, factor) in [("rfc9438", 1.5), ("2010", 2.0)] {
@@ -154,14 +155,14 @@ fn cubic_limits_its_target_or_not() {
         assert!((packets(&law) / before - factor).abs() < 1e-3, "{flavour}: {}", packets(&law) / before);
     }
 }
-/// The running mean of Linux 2.6 begins at 2 and rests at 31/16 where each packet has an ACK.
+/// The running mean of Linux 2.6 begins at 2, and settles at 31/16 if each packet is acknowledged.
 #[test]
 fn cubic_of_2010_counts_acks_by_its_estimate() {
     let grown = |ratio: &str, acked: u64| {
         let start = path(1000);
         let mut law =
             build(&format!("cubic:flavour=2010,ack_ratio={ratio},slow_start=none,friendly=off"), &start);
-        // At one instant, so that nothing grows yet.
+        // At one instant, so that the window does not grow yet.
         for _ in 0..200 {
             law.on_ack(&Ack { acked_bytes: acked * u64::from(start.mss_bytes), ..ack(0, 0) }, &start);
         }
@@ -175,7 +176,7 @@ fn cubic_of_2010_counts_acks_by_its_estimate() {
         assert_eq!(grown("estimate", acked), auto);
     }
 }
-/// C t^3 packets from 10 s to a quarter of an hour, over both resolutions of the cube.
+/// C t^3 packets from 10 s to 15 min, over both resolutions of the cube.
 #[test]
 fn cubic_cubes() {
     for seconds in [10u64, 100, 160, 162, 200, 900] {

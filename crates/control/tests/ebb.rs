@@ -1,15 +1,16 @@
-//! `ebb` below one segment, where a receiver that may delay its acknowledgements answers each segment of a
-//! pair at once.
+//! `ebb` below one segment, and how it tells random losses, noise and its own segments from a
+//! queue. A receiver that may delay acknowledgements acknowledges each segment of a pair at once.
 
 mod common;
 
 use common::{Chance, MSS, ack, build, dupack, packets, path, probe, timeout};
 use leeway_control::{Ack, Law, Phase, Rate};
 
-/// Time of a segment on the line; 42 of them fill the path of 50 ms.
+/// Time of a segment on the line. 42 segments fill the path of 50 ms.
 const SEGMENT_US: u32 = 1200;
 
-/// Pairs of segments, each round trip, behind what the window does not fit in and `others_us`.
+/// Acknowledges a pair of segments in each of `rounds` round trips. The queue is what does not fit
+/// into the path, and `others_us`.
 fn pairs(law: &mut Law, now_us: &mut u64, rounds: u64, others_us: u32) {
     for _ in 0..rounds {
         let window = packets(law).max(2.0) as u32;
@@ -26,8 +27,9 @@ fn pairs(law: &mut Law, now_us: &mut u64, rounds: u64, others_us: u32) {
     }
 }
 
-/// Pairs as the pacing lets them leave, their segments acknowledged one by one, until the time is over or the
-/// law fills again. The sender cannot tell whether the receiver's timer held such an acknowledgement.
+/// Acknowledges the segments of pairs one by one, at the pace at which pairs are sent, until
+/// `until_us` or until the law fills the path again. The sender cannot tell whether the receiver's
+/// timer held back such an acknowledgement.
 fn singly(law: &mut Law, now_us: &mut u64, until_us: u64, queue_us: u32) {
     while *now_us < until_us && law.output().phase() == Phase::Yielding {
         assert_eq!(law.output().quantum, 2);
@@ -42,7 +44,7 @@ fn singly(law: &mut Law, now_us: &mut u64, until_us: u64, queue_us: u32) {
     }
 }
 
-/// What lies between two pairs.
+/// Time between two pairs. Unit: µs.
 fn pair_us(law: &Law) -> u64 {
     2 * u64::from(MSS) * 1_000_000 / law.output().pacing_bytes_per_s
 }
@@ -71,8 +73,8 @@ fn it_comes_back_where_pairs_are_acknowledged_one_by_one() {
 #[test]
 fn the_time_of_its_own_segments_is_no_queue_before_it_is_known() {
     let (mut law, mut now_us) = (build("ebb", &path(10)), 1_000_000);
-    // The least round trip is of a handshake, whose segments are small; pairs, one ack for both, take 2.4 ms
-    // longer.
+    // The least round-trip time is that of the handshake, whose segments are small. A pair with
+    // one acknowledgement takes 2.4 ms longer.
     law.on_ack(&ack(now_us, 0), &path(10));
     for _ in 0..20 {
         now_us += 200_000;
@@ -95,7 +97,8 @@ fn filling() -> (Law, u64) {
 
 #[test]
 fn a_loss_beside_half_a_segment_of_somebody_else_is_not_by_chance() {
-    // The second of a pair waits 1.2 ms for the first one; a sample is busy from 2.64 ms on.
+    // The second segment of a pair waits 1.2 ms for the first one. A sample shows other traffic
+    // from 2.64 ms on.
     for (queue_us, left) in [(1700, 0.95), (1900, 0.05)] {
         let (mut law, mut now_us) = filling();
         pairs(&mut law, &mut now_us, 1, queue_us);
@@ -106,8 +109,8 @@ fn a_loss_beside_half_a_segment_of_somebody_else_is_not_by_chance() {
     }
 }
 
-/// Whether the law leaves within this many acknowledgements of two segments each, in one recovery, of which the
-/// stack tells no loss event. With each `one_in`-th of them `lost` bytes more are lost.
+/// Whether the law yields within `acks` acknowledgements of two segments each, in one recovery during
+/// which the stack reports no loss event. At every `one_in`-th of them, `lost` more bytes are lost.
 fn leaves(acks: u64, one_in: u64, lost: u32) -> bool {
     let (mut law, mut now_us) = filling();
     let mut rate = Rate::default();
@@ -167,7 +170,7 @@ fn losses_by_chance_are_forgiven_again_after_two_hundred_segments() {
         law.on_ack(&Ack { acked_bytes: 2 * u64::from(MSS), rate, ..ack(now_us, 0) }, &path(10));
     }
     assert_eq!(law.output().phase(), Phase::Avoidance);
-    // The events count nothing that the acknowledgements count.
+    // The events count nothing that the acknowledgements count already.
     for n in 0..3 {
         let before = packets(&law);
         law.on_loss(&dupack(now_us + 10 * (n + 1), now_us + 10 * n + 5), &path(10));
@@ -188,7 +191,7 @@ fn a_stack_that_does_not_count_what_it_loses_has_one_segment_lost_with_each_even
         lost += 1;
         assert!(lost < 100);
     }
-    // Eight are acknowledged for one that is lost: 12 of 200 remain of each.
+    // Eight segments are acknowledged for each one that is lost: 12 of 200 remain of each.
     assert_eq!(lost, 18);
 }
 
@@ -222,7 +225,8 @@ fn losses_near_the_longest_queue_lower_the_threshold_and_others_do_not() {
     }
 }
 
-/// The room as docs/ebb-spec.md has it, in us, and in 1024ths of the losses that came near it.
+/// The room of docs/ebb-spec.md: its size in µs, and the share of losses that came near it, in
+/// 1/1024.
 #[derive(Default)]
 struct Room {
     peak_us: u64,
@@ -265,7 +269,7 @@ fn the_threshold_follows_the_room() {
         if noisy {
             varying(&mut law, &mut now_us, 60, 900);
         }
-        // In the begin the window grew to 80 segments, of which the path holds 42.
+        // At the beginning the window grew to 80 segments, of which the path holds 42.
         let mut room = Room { room_us: 38 * u64::from(SEGMENT_US), ..Room::default() };
         let (mut chance, mut short) = (Chance(7), 0);
         for step in 0..240 {
@@ -281,7 +285,7 @@ fn the_threshold_follows_the_room() {
             assert_eq!(found_us, expected_us + waits * segment_us, "step {step}, noisy: {noisy}");
             short += u32::from(expected_us != long_us);
             room.sample(u64::from(queue_us).saturating_sub(waits * segment_us));
-            // Losses become more frequent, so the room becomes short.
+            // Losses become more frequent, and so the room becomes short.
             if chance.below(120) < step {
                 now_us += 100;
                 law.on_loss(&dupack(now_us, now_us - 50), &path(10));
@@ -319,8 +323,8 @@ fn two_segments_leave_every_second_however_long_others_are_there() {
     assert!(pair_us(&law) <= 1_000_000, "{} us", pair_us(&law));
 }
 
-/// So many pairs, whose segments are acknowledged by themselves, the second one `SEGMENT_US` after the first, and
-/// `varies_us` later or earlier than that in turn.
+/// Acknowledges `pairs` pairs, each segment by itself: the second one `SEGMENT_US` after the
+/// first, later or earlier by `varies_us` in turn.
 fn varying(law: &mut Law, now_us: &mut u64, pairs: u32, varies_us: u32) {
     for pair in 0..pairs {
         let gap_us = if pair % 2 == 0 { SEGMENT_US + varies_us } else { SEGMENT_US - varies_us };
@@ -331,7 +335,7 @@ fn varying(law: &mut Law, now_us: &mut u64, pairs: u32, varies_us: u32) {
     }
 }
 
-/// Twice as many segments leave together where the gap is taken for a varying one.
+/// While the gap counts as varying, twice as many segments are sent together.
 #[test]
 fn a_gap_that_varies_by_an_eighth_is_hazy_until_it_varies_by_less_than_a_sixteenth() {
     let (mut law, mut now_us) = filling();
@@ -350,7 +354,7 @@ fn noise_is_three_mean_deviations_from_the_sixth_gap() {
         varying(&mut law, &mut now_us, 1, 100 * pair);
         noise_us.push(probe(&law, "noise"));
     }
-    // Mean and mean deviation follow by 1/k.
+    // Mean and mean deviation follow a new gap by 1/k.
     let (mut mean_us, mut deviation_us) = (0.0, 0.0);
     for (k, gap_us) in
         [(1.0, 1200.0), (2.0, 1300.0), (3.0, 1400.0), (4.0, 1500.0), (5.0, 1600.0), (6.0, 1700.0)]
@@ -370,7 +374,8 @@ fn noise_is_three_mean_deviations_from_the_sixth_gap() {
 #[test]
 fn the_most_noise_of_twenty_to_forty_seconds_counts() {
     let (mut law, mut now_us) = filling();
-    // A sample is busy above the noise, and what its segment waits for those that left with it.
+    // A sample shows other traffic above the noise and the time that its segment waits for those
+    // sent with it.
     let above_noise =
         |law: &Law| probe(law, "threshold") - f64::from(law.output().quantum - 1) * probe(law, "packet_time");
     varying(&mut law, &mut now_us, 60, 900);
@@ -383,15 +388,16 @@ fn the_most_noise_of_twenty_to_forty_seconds_counts() {
     }
 }
 
-/// Of a round trip of 20 segments that left 2 ms apart the last ones are acknowledged together. Six of them would
-/// be taken for a queue, so what held them is noise; what holds fewer is not, however long.
+/// A round trip of 20 segments that were sent 2 ms apart, whose last segments are acknowledged
+/// together. Six of them or more would look like a queue, so what held them back counts as noise.
+/// What holds back fewer does not, however long.
 #[test]
 fn what_holds_three_tenths_of_a_round_trip_is_noise() {
     for (held, noise_us) in [(2, 0.0), (5, 0.0), (6, 10_000.0)] {
         let (mut law, mut now_us) = (build("ebb", &path(10)), 1_000_000);
         for i in 0..41_u64 {
             now_us += 2_000;
-            let later = 19 - i % 20; // segments of the round trip that are still to come
+            let later = 19 - i % 20; // segments of the round trip that are not acknowledged yet
             let waits_us = if later < held { 2_000 * later as u32 } else { 0 };
             let sample = ack(now_us + u64::from(waits_us), waits_us);
             law.on_ack(&Ack { round_start: u8::from(i % 20 == 0), ..sample }, &path(10));
@@ -400,8 +406,8 @@ fn what_holds_three_tenths_of_a_round_trip_is_noise() {
     }
 }
 
-/// Where the gap varies, the time of a segment is what the largest delivery rate says, if that is shorter than the
-/// mean gap. A rate over a few segments is one of a moment.
+/// If the gap varies, the time of a segment is that of the largest delivery rate, if this is
+/// shorter than the mean gap. A rate over few segments is that of a moment only.
 #[test]
 fn a_delivery_rate_counts_from_sixteen_segments_on() {
     let (mut law, mut now_us) = filling();

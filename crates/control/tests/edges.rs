@@ -27,7 +27,7 @@ fn a_new_law_is_at_the_initial_window() {
     assert_eq!(build("newreno:slow_start=none", &path(1)).output().phase(), Phase::Avoidance);
     assert_eq!(build("newreno:ssthresh=2.5", &path(1)).output().ssthresh_bytes, 3750);
 }
-/// Nothing is left to chance in a new state: every probe reads zero, or "none yet".
+/// A new state is defined in full: every probe reads zero, or "none yet".
 #[test]
 fn a_new_state_is_blank() {
     for info in leeway_control::laws() {
@@ -69,14 +69,15 @@ fn slow_start_ends_at_the_threshold_to_the_byte() {
         let mut now_us = 0;
         acks(&mut law, &mut now_us, 2, 0);
         assert_eq!((packets(&law), law.output().phase()), (12.0, Phase::SlowStart), "{text}");
-        // 750 bytes are left of the third ack when the threshold is reached.
+        // When the threshold is reached, 750 bytes of the third acknowledgement are left.
         acks(&mut law, &mut now_us, 1, 0);
         let expected = 12.5 + 0.5 / 12.5;
         assert!((packets(&law) - expected).abs() < 1e-4, "{text}: {} {expected}", packets(&law));
         assert_eq!(law.output().phase(), Phase::Avoidance, "{text}");
     }
 }
-/// At three quarters of the target: back to the window whose queue that was, once.
+/// `slow_start` that ends at a queue: at three quarters of the target, the window goes back once
+/// to the size that made that queue.
 #[test]
 fn slow_start_ends_at_a_queue() {
     for law in ["ledbat", "fledbat"] {
@@ -85,7 +86,7 @@ fn slow_start_ends_at_a_queue() {
         acks(&mut law, &mut now_us, 1, 0);
         acks(&mut law, &mut now_us, 9, 15_000);
         assert_eq!((packets(&law), law.output().phase()), (20.0, Phase::SlowStart), "{law:?}");
-        // Once the filter has forgotten what was before.
+        // After the filter has forgotten the samples before.
         now_us += 1_000_000;
         acks(&mut law, &mut now_us, 1, 15_001);
         assert_eq!((packets(&law), law.output().ssthresh_bytes), (10.0, 10 * u64::from(MSS)), "{law:?}");
@@ -116,7 +117,7 @@ fn timeouts() {
         assert_eq!(law.output().ssthresh_bytes, kept * u64::from(MSS), "{law_name}");
         law.on_loss(&timeout(300_000, 290_000, 2), &path(10));
         assert_eq!(law.output().ssthresh_bytes, kept * u64::from(MSS), "{law_name}: once in a series");
-        // A new series halves again: two segments at least.
+        // A new series of timeouts halves the threshold again, to two segments at least.
         law.on_loss(&timeout(900_000, 890_000, 1), &path(10));
         assert_eq!(law.output().ssthresh_bytes, 2 * u64::from(MSS), "{law_name}");
         assert_eq!(law.output().cwnd_q16, ONE, "{law_name}");
@@ -138,8 +139,8 @@ fn timeouts_below_one_segment() {
     law.on_loss(&timeout(100_000, 90_000, 1), &path(10));
     assert_eq!(packets(&law), 1.0, "the standard's restart");
 }
-/// With `climb` timeouts in a row go below the floor by halves, and acks bring the window back by a part of
-/// itself.
+/// With `climb`, timeouts in a row halve the window below its floor, and acknowledgements bring it
+/// back by a part of itself.
 #[test]
 fn climbs_after_timeouts_in_a_row() {
     for (text, queue_us) in [
@@ -157,7 +158,7 @@ fn climbs_after_timeouts_in_a_row() {
         let expected = [1.0, 0.5, 0.25, 0.125, 0.0625, 0.031_25, 0.015_625, 0.015_625];
         assert_eq!(seen, expected, "{text}");
         let mut now_us = 2_000_000;
-        acks(&mut law, &mut now_us, 1, 0); // the base delay
+        acks(&mut law, &mut now_us, 1, 0); // the sample that sets the base delay
         for count in 2..44 {
             acks(&mut law, &mut now_us, 1, queue_us);
             let expected = 1.1f64.powi(count) / 64.0;
@@ -173,7 +174,7 @@ fn climbs_after_timeouts_in_a_row() {
         assert_eq!(packets(&law), low, "{text}: grows only where it was the limit");
     }
 }
-/// Between a floor below one segment and one segment the delay rules, as without `climb`.
+/// Between a floor below one segment and one segment, the delay decides, as without `climb`.
 #[test]
 fn climbs_only_while_the_delay_allows() {
     for text in ["ledbat:floor=0.25,climb=0.5", "fledbat:floor=0.25,climb=0.5,zeta=5"] {
@@ -217,7 +218,8 @@ fn decreases_stop_at_the_floor_and_spare_what_is_below() {
     acks(&mut law, &mut now_us, 50, 500_000);
     assert_eq!(packets(&law), 1.0, "below the floor after a timeout, and no lower");
 }
-/// zeta = 1e-4, far above the target and just above it: what each packet acked takes is exact to a percent.
+/// zeta = 1e-4, far above the target and just above it: the decrease for each acknowledged packet
+/// is exact to 1 %.
 #[test]
 fn fledbat_decreases_by_a_small_gain() {
     for (target_ms, queue_ms) in [(100, 200), (100, 101), (10_000, 20_000)] {
@@ -242,12 +244,13 @@ fn growth_leads_the_flight_by_allowed_increase() {
         let flight = Ack { prior_inflight_bytes: 10 * u64::from(MSS), ..ack(1, 0) };
         law.on_ack(&flight, &path(10));
         assert!((packets(&law) - expected).abs() < 1e-3, "{allowed}: {}", packets(&law));
-        // A flight that shrank does not cut the window.
+        // A smaller flight does not reduce the window.
         law.on_ack(&Ack { prior_inflight_bytes: 0, ..ack(2, 0) }, &path(10));
         assert!((packets(&law) - expected).abs() < 1e-3, "{allowed}: {}", packets(&law));
     }
 }
-/// Above the target LEDBAT decreases by off x gain per round trip; clamped, by gain at most.
+/// Above the target LEDBAT decreases by distance x gain in a round trip; if clamped, by at most
+/// the gain.
 #[test]
 fn ledbat_decreases_in_proportion_unless_clamped() {
     for (text, queue_us, expected) in [
@@ -294,14 +297,14 @@ fn marks_need_no_loss() {
     assert!(packets(&law) > 32.0, "growth, as without a mark");
     law.on_ack(&mark(51_000), &path(10));
     assert!(packets(&law) < 17.0);
-    // Loss and marks share the guard.
+    // Losses and marks in one round trip count once.
     law.on_loss(&dupack(60_000, 51_000), &path(10));
     assert!(packets(&law) > 16.0);
     law.on_loss(&dupack(60_000, 51_001), &path(10));
     assert!(packets(&law) < 9.0);
     law.on_ack(&mark(109_999), &path(10));
     assert!(packets(&law) > 8.0);
-    // Before any sample a round trip is a second.
+    // Before the first sample a round trip counts as 1 s.
     let unknown = Path { srtt_us: 0, ..path(64) };
     let mut law = build("newreno", &unknown);
     for now_us in [5, 1_000_004] {
@@ -311,7 +314,8 @@ fn marks_need_no_loss() {
     law.on_ack(&mark(1_000_005), &unknown);
     assert!(packets(&law) < 17.0);
 }
-/// LP: half, then one segment for a second indication in the period, no growth for three round trips.
+/// TCP-LP: half the window at an indication, one segment at a second one in the inference period,
+/// no growth for three round trips.
 #[test]
 fn lp_infers() {
     let start = Path { srtt_us: 100_000, ..path(40) };
@@ -320,7 +324,8 @@ fn lp_infers() {
         law.on_ack(&ack(now_us, queue_us), &start);
         packets(law)
     };
-    // The range: two delays of 80 ms, of which the second largest counts, and 8/8 of nothing.
+    // The range of delays: two delays of 80 ms, of which the second largest counts, and 8/8 of
+    // nothing.
     for (now_us, queue_us) in [(0, 0), (1, 80_000), (2, 80_000)] {
         feed(&mut law, now_us, queue_us);
     }
@@ -339,7 +344,8 @@ fn lp_infers() {
     assert_eq!(law.output().phase(), Phase::Avoidance);
     assert_eq!(probe(&law, "inference_end"), 300_002.0);
 }
-/// LP: the first slow start measures the range of delays and infers nothing; the next one does.
+/// TCP-LP: the first slow start measures the range of delays and infers nothing. The next one
+/// does.
 #[test]
 fn lp_warms_up() {
     let start = Path { srtt_us: 100_000, ..path(40) };
@@ -358,7 +364,7 @@ fn lp_warms_up() {
     law.on_ack(&ack(300_000, 80_000), &start);
     assert_eq!(law.output().phase(), Phase::Inference, "it knows the range now");
 }
-/// The Linux flavour: what is normal becomes the minimum, and the period begins anew.
+/// TCP-LP of Linux: what is normal becomes the minimum, and the period starts anew.
 #[test]
 fn lp_resets() {
     let start = Path { srtt_us: 100_000, min_rtt_us: 60_000, ..path(40) };
@@ -382,7 +388,7 @@ fn lp_resets() {
     }
     assert_eq!(probe(&law, "max_delay"), 50_000.0 + 18_750.0 + 60_000.0 + 18_750.0);
 }
-/// A period without delays that differ says nothing; the threshold is inclusive.
+/// A period in which all delays are equal gives no range. The threshold itself counts.
 #[test]
 fn lp_needs_a_range() {
     let start = path(10);
@@ -394,7 +400,7 @@ fn lp_needs_a_range() {
 }
 #[test]
 fn large_steps_take_the_other_arithmetic() {
-    // More than 2^20 bytes with one ack: a share of the window in 24 bits.
+    // More than 2^20 bytes in one acknowledgement: a share of the window with 24 bits.
     let window = 4_000_000_000u32;
     let huge = Path { initial_window_bytes: window, ..path(1) };
     let mut law = build("newreno:slow_start=none", &huge);
@@ -403,11 +409,12 @@ fn large_steps_take_the_other_arithmetic() {
     }
     let grown = law.output().window_bytes_f64() - f64::from(window);
     assert!((grown / f64::from(MSS) - 1.0).abs() < 1e-3, "{grown}");
-    // One ack for more than the window is one for the window.
+    // An acknowledgement of more than the window counts as one of the window.
     law.on_ack(&Ack { acked_bytes: u64::MAX, ..ack(2, 0) }, &huge);
     let again = law.output().window_bytes_f64() - f64::from(window) - grown;
     assert!((again / f64::from(MSS) - 1.0).abs() < 1e-3, "{again}");
-    // A change of more than 2^35 and of more than 2^38 (half of a large window): CUBIC far below its target.
+    // A change of more than 2^35, and of more than 2^38 (half of a large window): CUBIC far below
+    // its target.
     for (initial, acks) in [(60_000_000u32, 4), (4_000_000_000, 4)] {
         let start = Path { initial_window_bytes: initial, srtt_us: 1000, ..path(1) };
         let mut law = build("cubic:c=10,slow_start=none,friendly=off", &start);
@@ -463,7 +470,8 @@ fn vegas_decides_by_packets_in_the_queue() {
         }
     }
 }
-/// Nice halves when more than half of a round's packets met more than a fifth of the queue ever seen.
+/// Nice halves the window if more than half of a round's packets met more than a fifth of the
+/// largest queue.
 #[test]
 fn nice_counts_packets() {
     for (delayed, halves) in [(5, false), (6, true)] {
@@ -471,7 +479,8 @@ fn nice_counts_packets() {
         for queue_us in [0, 100_000] {
             law.on_ack(&Ack { app_limited: 1, round_start: 1, ..ack(0, queue_us) }, &path(10));
         }
-        law.on_ack(&Ack { round_start: 1, ..ack(1, 20_000) }, &path(10)); // a fifth exactly: not above
+        // a fifth exactly, which is not more than a fifth
+        law.on_ack(&Ack { round_start: 1, ..ack(1, 20_000) }, &path(10));
         let before = packets(&law);
         for i in 1..10 {
             law.on_ack(&ack(1 + i, if i <= delayed { 20_100 } else { 0 }), &path(10));
@@ -481,7 +490,7 @@ fn nice_counts_packets() {
         assert!((packets(&law) - expected).abs() < 1e-3, "{delayed}: {}", packets(&law));
     }
 }
-/// Acks without a sample say nothing about the queue.
+/// Acknowledgements without a sample say nothing of the queue.
 #[test]
 fn nice_ignores_acks_without_samples() {
     let mut law = build("nice:slow_start=none,alpha=0,beta=1000", &path(20));
@@ -495,7 +504,8 @@ fn nice_ignores_acks_without_samples() {
     }
     assert!(packets(&law) > 9.0, "{}: halved once at most, for the one delayed sample", packets(&law));
 }
-/// Vegas leaves slow start at W base / R + 1, and does not shrink for less than a packet in the queue.
+/// Vegas leaves slow start at W base / R + 1. It does not shrink for less than a packet in the
+/// queue.
 #[test]
 fn vegas_leaves_slow_start() {
     for (gamma, queue_us, expected) in
@@ -550,7 +560,7 @@ fn slow_start_is_told_whenever_it_is_on() {
     law.on_ack(&ack(2_000, 0), &path(10));
     assert_eq!((packets(&law), law.output().phase()), (2.0, Phase::SlowStart), "vegas");
 }
-/// Delays of another kind have another minimum.
+/// Delays from another source (one-way instead of round trip) have another minimum.
 #[test]
 fn lp_begins_anew_with_a_new_source() {
     let mut law = build("lp:slow_start=none", &path(10));
@@ -564,7 +574,8 @@ fn lp_begins_anew_with_a_new_source() {
     assert_eq!((probe(&law, "min_delay"), probe(&law, "max_delay")), (10_000_000.0, 10_000_000.0));
     assert!(packets(&law) >= before && law.output().queuing_delay_us == 0);
 }
-/// The module of ns-2: whole packets; the first ACK that makes the credit negative takes one.
+/// `flavour` of the ns-2 module: whole packets. The first ACK that makes the credit negative takes
+/// one packet.
 #[test]
 fn ledbat_moves_by_whole_packets() {
     let start = path(10);
@@ -586,7 +597,7 @@ fn ledbat_moves_by_whole_packets() {
     assert_eq!(step(&mut law, 1, 0), 11.0);
     assert_eq!(step(&mut law, 10, 0), 11.0);
     assert_eq!(step(&mut law, 1, 0), 12.0);
-    // 100 ms above the target: a packet less at once, then none for the credit of ten.
+    // 100 ms above the target: one packet less at once, then none for the credit of ten.
     assert_eq!(step(&mut law, 1, 200_000), 11.0);
     assert_eq!(step(&mut law, 10, 200_000), 11.0);
     assert_eq!(step(&mut law, 1, 200_000), 10.0);

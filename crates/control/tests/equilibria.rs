@@ -1,4 +1,4 @@
-//! Where the laws settle on one bottleneck, against what their papers derive.
+//! Where laws settle at one bottleneck, against what their papers derive.
 
 mod common;
 
@@ -23,7 +23,8 @@ fn jain(shares: &[u64]) -> f64 {
     sum * sum / (shares.len() as f64 * shares.iter().map(|x| (*x as f64).powi(2)).sum::<f64>())
 }
 
-/// LEDBAT: the queuing delay is the target. One packet is what it cannot resolve, more flows probe a little more.
+/// LEDBAT: the queuing delay is the target. It cannot resolve one packet, and more flows probe a
+/// little more.
 #[test]
 fn ledbat_holds_the_queue_at_the_target() {
     for target_ms in [5.0, 25.0, 100.0] {
@@ -40,7 +41,8 @@ fn ledbat_holds_the_queue_at_the_target() {
     }
 }
 
-/// fLEDBAT: queue = C tau + N alpha tau / (zeta R) packets, R with the queue in it; equal shares.
+/// fLEDBAT: queue = C tau + N alpha tau / (zeta R) packets, where R contains the queue; and equal
+/// shares.
 #[test]
 fn fledbat_settles_where_the_fluid_model_says() {
     for (flows, zeta, alpha) in
@@ -60,7 +62,8 @@ fn fledbat_settles_where_the_fluid_model_says() {
     }
 }
 
-/// Two flows that know the base, one of them halved by a loss: fLEDBAT evens them out, LEDBAT keeps them apart.
+/// Two flows that know the base delay, one of which a loss has halved. Under fLEDBAT they become
+/// equal, under LEDBAT they do not.
 #[test]
 fn fledbat_evens_out_and_ledbat_does_not() {
     let share_of_halved = |law: &str| {
@@ -78,7 +81,7 @@ fn fledbat_evens_out_and_ledbat_does_not() {
     assert!((0.48..0.52).contains(&fair) && unfair < 0.45, "{fair} {unfair}");
 }
 
-/// Vegas keeps alpha to beta packets of every flow in the queue.
+/// Vegas keeps alpha to beta packets of each flow in the queue.
 #[test]
 fn vegas_keeps_a_few_packets() {
     for flows in [1, 3] {
@@ -98,7 +101,8 @@ fn flower_holds_the_queue_at_the_target() {
     }
 }
 
-/// LEDBAT++ slows down for two round trips, the queue empties, and it takes a tenth of the time.
+/// LEDBAT++ slows down for two round trips, in which the queue empties. That takes a tenth of the
+/// time.
 #[test]
 fn ledbatpp_slows_down_a_tenth_of_the_time() {
     let mut bottleneck = Bottleneck::new(RATE, RTT_US);

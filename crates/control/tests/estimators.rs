@@ -1,4 +1,4 @@
-//! The delay estimators, seen through LEDBAT: base history, filters, clocks, routes.
+//! The delay estimators, observed through LEDBAT: base history, filters, clocks, routes.
 
 mod common;
 
@@ -7,7 +7,7 @@ use leeway_control::{Ack, Law, Path};
 
 const SECOND: u64 = 1_000_000;
 
-/// An ack with that one-way delay.
+/// An acknowledgement with the one-way delay `owd_us`.
 fn owd(now_us: u64, owd_us: u32) -> Ack {
     Ack { owd_us, rtt_us: 0, ..ack(now_us, 0) }
 }
@@ -17,7 +17,7 @@ fn feed(law: &mut Law, now_us: u64, owd_us: u32) -> u32 {
     law.output().queuing_delay_us
 }
 
-/// Samples with nothing before them in reach: the filter sees one at a time.
+/// A LEDBAT whose filter sees one sample at a time, because samples are far apart.
 fn ledbat(params: &str) -> Law {
     build(&format!("ledbat:filter_length=1{params}"), &path(10))
 }
@@ -63,7 +63,7 @@ fn history_length_and_interval_are_parameters() {
     assert!((1..5000).all(|second| feed(&mut law, second * 10 * SECOND, 90_000) == 89_000), "for ever");
 }
 
-/// Idle time does not age the history: a bucket begins with a sample.
+/// Idle time does not age the base history, because a bucket begins with a sample.
 #[test]
 fn idle_time_keeps_the_base() {
     let mut law = ledbat(",base_history=3");
@@ -112,7 +112,7 @@ fn samples_older_than_a_round_trip_do_not_count() {
     feed(&mut law, 100_000, 5_000);
     assert_eq!(feed(&mut law, 150_000, 90_000), 4_000, "exactly a round trip old");
     assert_eq!(feed(&mut law, 150_001, 90_000), 89_000);
-    // Without a smoothed round-trip time, samples of any age do.
+    // Without a smoothed round-trip time, samples of any age count.
     let unknown = Path { srtt_us: 0, ..path(10) };
     let mut law = build("ledbat", &unknown);
     for (now_us, owd_us) in [(0, 1_000), (SECOND, 5_000), (2 * SECOND, 90_000)] {
@@ -125,7 +125,7 @@ fn samples_older_than_a_round_trip_do_not_count() {
     assert_eq!(law.output().queuing_delay_us, 4_000, "the last four only");
 }
 
-/// Only samples that were taken: the places of the others in the ring hold anything.
+/// The filter uses only samples that were taken; the other places of its ring are undefined.
 #[test]
 fn filters_begin_with_few_samples() {
     let unknown = Path { srtt_us: 0, ..path(10) };
@@ -142,7 +142,7 @@ fn filters_begin_with_few_samples() {
     }
 }
 
-/// Means are cut toward the newest sample.
+/// Means are rounded toward the newest sample.
 #[test]
 fn means_of_microseconds() {
     let mut law = build("ledbat:filter=mean", &path(10));
@@ -172,7 +172,8 @@ fn delays_wrap_around() {
     }
 }
 
-/// A receiver's clock fast by 100 ppm gains 6 ms a minute: 60 ms of imaginary queue unless corrected.
+/// A receiver's clock that is fast by 100 ppm gains 6 ms a minute. Without correction that looks
+/// like a queue of 60 ms.
 #[test]
 fn skew_is_corrected_by_the_drift_of_the_minima() {
     let worst = |params: &str, ppm: i64| {
@@ -194,7 +195,7 @@ fn skew_is_corrected_by_the_drift_of_the_minima() {
     assert!(worst("", 100) > 55_000);
     assert!(worst(",skew=minima", 100) < 5_000, "{}", worst(",skew=minima", 100));
     assert!(worst(",skew=minima", 400) < 5_000, "{}", worst(",skew=minima", 400));
-    // A slow clock corrects itself: the minimum follows.
+    // A slow clock needs no correction, because the minimum follows it.
     assert!(worst("", -100) < 5_000);
     assert!(worst(",skew=minima", -100) < 5_000);
     // No drift, no correction.
@@ -228,13 +229,13 @@ fn the_drift_is_the_smallest_of_the_last_three_steps() {
         feed(&mut law, minute as u64 * 60 * SECOND, 100_000 + least);
         drifts.push(probe(&law, "drift"));
     }
-    // The newest minute is not over and does not count; no growth at all is no drift.
+    // The newest minute has not ended and does not count. Without growth there is no drift.
     assert_eq!(drifts, [0.0, 0.0, 0.0, 4_000.0, 3_000.0, 3_000.0, 3_000.0, 0.0, 0.0, 0.0, 1_000.0]);
-    // Within a minute the base moves on with the drift.
+    // Within a minute, the base moves with the drift.
     let base = probe(&law, "base_delay");
     let q = feed(&mut law, 630 * SECOND, 200_000);
     assert_eq!(f64::from(200_000 - q), base + 500.0);
-    // 500 ppm is 30 ms a minute; more is no clock.
+    // 500 ppm are 30 ms a minute. Nothing above that is a clock's drift.
     for (step, drift) in [(30_000, 30_000.0), (30_001, 0.0)] {
         let mut law = ledbat(",skew=minima");
         for minute in 0..6u32 {
@@ -258,7 +259,8 @@ fn a_shorter_route_counts_at_once_and_a_longer_one_after_the_history() {
     assert!((540..=600).contains(&waited), "{waited} s: nine to ten minutes");
 }
 
-/// A clock that is set is a route that changed: forwards it takes a history, backwards none.
+/// A clock that is set looks like a new route. Set forwards, the law needs a history to notice;
+/// set backwards, it notices at once.
 #[test]
 fn clock_steps() {
     let mut law = ledbat(",base_history=2");
@@ -270,7 +272,8 @@ fn clock_steps() {
     assert_eq!(feed(&mut law, 122 * SECOND, 1_000_000), 0);
 }
 
-/// A flow that never lets the queue empty takes its own queue for the base: the known weakness, on purpose here.
+/// A flow that never lets the queue empty takes its own queue for the base delay: a known weakness
+/// of LEDBAT.
 #[test]
 fn a_standing_queue_becomes_the_base() {
     let mut law = ledbat("");
@@ -293,7 +296,7 @@ fn a_late_comer_takes_the_queue_it_meets_for_the_base() {
     );
 }
 
-/// Round-trip times serve until the first one-way sample; the two never mix.
+/// Round-trip times are used until the first one-way sample. The two are never mixed.
 #[test]
 fn the_source_of_samples() {
     let mut law = ledbat("");
@@ -302,7 +305,7 @@ fn the_source_of_samples() {
     law.on_ack(&rtt(0, 50_000), &start);
     law.on_ack(&rtt(1, 70_000), &start);
     assert_eq!(law.output().queuing_delay_us, 20_000);
-    law.on_ack(&ack(2, 900_000), &start); // 925 ms one way: a new start
+    law.on_ack(&ack(2, 900_000), &start); // 925 ms one way: the estimator starts anew
     assert_eq!(law.output().queuing_delay_us, 0);
     law.on_ack(&rtt(3, 200_000), &start);
     assert_eq!(law.output().queuing_delay_us, 0, "ignored from here on");
@@ -319,21 +322,22 @@ fn the_source_of_samples() {
 #[test]
 fn a_caller_that_subtracts_the_base_is_believed() {
     let mut law = ledbat(",delay=queue");
-    // The first sample is no base: it is a queue already.
+    // The first sample is no base: it is a queuing delay already.
     assert_eq!(feed(&mut law, 0, 7_000), 7_000);
     assert_eq!(feed(&mut law, 1_000, 3_000), 3_000);
     assert_eq!(feed(&mut law, 2_000, 0), 0);
-    // A round trip is no queuing delay.
+    // A round-trip time is no queuing delay.
     law.on_ack(&Ack { owd_resolution_us: 0, ..ack(3_000, 90_000) }, &path(10));
     assert_eq!(law.output().queuing_delay_us, 0);
 }
 
-/// What the window does within a round trip at a queue of 30 ms, where the line brings `rate_bytes_per_s`.
+/// Whether the window grows within a round trip at a queue of 30 ms, on a line that delivers
+/// `rate_bytes_per_s`.
 fn grows_at_30_ms(params: &str, rate_bytes_per_s: u64) -> bool {
     grows_after_20_s(params, |_| rate_bytes_per_s)
 }
 
-/// The same where the line brings what `rate` says at each time in milliseconds.
+/// The same on a line that delivers `rate` at each time in ms.
 fn grows_after_20_s(params: &str, rate: impl Fn(u64) -> u64) -> bool {
     let mut law = ledbat(&format!(",delay=queue,target=5ms{params}"));
     let mut window = 0;

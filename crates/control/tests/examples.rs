@@ -1,4 +1,4 @@
-//! The programs in `examples/` that drive the laws in C, C++ and Rust: they build without warnings, and
+//! The programs of `examples/` that drive laws in C, C++ and Rust build without warnings, and
 //! their tables show what the laws are known to do.
 
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ fn succeed(command: &mut Command) -> Output {
     output
 }
 
-/// Compiles one source with all warnings as errors.
+/// Compiles one source file, with all warnings as errors.
 fn compile(compiler: &str, standard: &str, source: &str, folder: &Path) -> PathBuf {
     let binary = folder.join("program");
     let mut command = Command::new(compiler);
@@ -22,7 +22,7 @@ fn compile(compiler: &str, standard: &str, source: &str, folder: &Path) -> PathB
     binary
 }
 
-/// The numbers of a table, a row each; words are left out.
+/// The numbers of a table by rows, without words.
 fn table(output: &Output) -> Vec<Vec<f64>> {
     let text = String::from_utf8_lossy(&output.stdout);
     let rows = text.lines().skip(1);
@@ -42,7 +42,7 @@ fn duel_in_c_shows_who_yields() {
     let while_both = |first: &str, second: &str| {
         let rows = table(&succeed(Command::new(&duel).args([first, second])));
         assert_eq!(rows.len(), 8, "40 s in steps of 5 s");
-        // From 15 to 30 s.
+        // The rows from 15 to 30 s.
         let sum = |column: usize| rows[3..6].iter().map(|row| row[column]).sum::<f64>() / 3.0;
         (sum(1), sum(2))
     };
@@ -56,7 +56,7 @@ fn duel_in_c_shows_who_yields() {
     assert!(refuses(&mut Command::new(&duel)).starts_with("usage: duel LAW LAW"));
 }
 
-/// What people do who have the archive of `make headers` and nothing else.
+/// What a user does who has only the archive of `make headers`.
 #[test]
 fn headers_from_the_archive_install_and_compile() {
     let folder = tempfile::tempdir().unwrap();
@@ -99,7 +99,7 @@ fn headers_from_the_archive_install_and_compile() {
     assert!(!at("root/opt/laws/include/leeway").exists());
 }
 
-/// The last row of a sender alone under LEDBAT: rate in Mbit/s and queuing delay in milliseconds.
+/// Checks the last row of a sender alone under LEDBAT: rate in Mbit/s and queuing delay in ms.
 fn alone_at_target(output: &Output) {
     let rows = table(output);
     assert_eq!(rows.len(), 40);

@@ -1,5 +1,5 @@
-//! `flexis`: its decisions against the formulas over a sorted list of slopes, and what they do
-//! to a window.
+//! `flexis`: its decisions against formulas over a sorted list of slopes, and its effect on a
+//! window.
 
 mod common;
 
@@ -9,7 +9,7 @@ use leeway_control::{Ack, Law, Path, Phase};
 const BASE_US: u64 = 50_000;
 const START_US: u64 = 1_000_000;
 
-/// Acknowledgements of segments that leave `gap_us` apart, whose round-trip times a test decides.
+/// Acknowledgements of segments that are sent `gap_us` apart. A test sets their round-trip times.
 struct Feed {
     law: Law,
     sent_us: u64,
@@ -24,7 +24,7 @@ impl Feed {
         Feed { law, sent_us: START_US, gap_us, now_us: START_US, limited: true }
     }
 
-    /// One acknowledgement of a segment that left at `sent_us`.
+    /// Acknowledges a segment that was sent at `sent_us`.
     fn ack(&mut self, sent_us: u64, rtt_us: u64) {
         self.now_us = self.now_us.max(sent_us + rtt_us);
         let rtt_us = (self.now_us - sent_us) as u32;
@@ -37,8 +37,8 @@ impl Feed {
         self.law.on_ack(&ack, &Path { srtt_us: rtt_us, ..path(10) });
     }
 
-    /// Acknowledges what left in the next `ms` milliseconds, with round trips by the time of leaving (us since the
-    /// start).
+    /// Acknowledges the segments of the next `ms` milliseconds. `rtt_us` gives their round-trip
+    /// times by the time of sending, in µs since the start.
     fn run_ms(&mut self, ms: u64, rtt_us: impl Fn(u64) -> u64) {
         let until_us = self.sent_us + ms * 1000;
         while self.sent_us < until_us {
@@ -57,7 +57,7 @@ impl Feed {
     }
 }
 
-/// The law by its formulas: a list of points, a list of slopes that is sorted, floating point.
+/// The law by its formulas, in floating point: a list of points, and a sorted list of slopes.
 struct Oracle {
     window: f64,
     phase: Phase,
@@ -122,7 +122,7 @@ impl Oracle {
         }
     }
 
-    /// The point of the millisecond that is over; whether the window fell.
+    /// Takes the point of the millisecond that has ended. Returns whether the window was reduced.
     fn decide(&mut self, now_us: u64) -> bool {
         self.samples.sort_unstable();
         let n = self.samples.len();
@@ -150,7 +150,7 @@ impl Oracle {
     }
 }
 
-/// Queues that rise and fall by chance, with jitter, at many paces: the same decision at every
+/// Queues that rise and fall at random, with jitter, at many paces: the same decision at every
 /// acknowledgement.
 #[test]
 fn the_count_decides_as_the_sorted_slopes_do() {
@@ -184,8 +184,8 @@ fn the_count_decides_as_the_sorted_slopes_do() {
     assert!(fell > 300 && rose > 3000, "{fell} {rose}");
 }
 
-/// W = (r0 + floor(t / 100 ms)^3 + floor(t / 10 ms)) m, with t from the first observation of 60
-/// ms.
+/// W = (r0 + floor(t / 100 ms)^3 + floor(t / 10 ms)) m, where t counts from the first observation
+/// of 60 ms.
 #[test]
 fn without_a_trend_the_rate_grows_along_a_cubic_of_time() {
     let mut feed = Feed::new("flexis", 10, 1000);
@@ -202,8 +202,8 @@ fn without_a_trend_the_rate_grows_along_a_cubic_of_time() {
     }
 }
 
-/// The pace is W/srtt while it observes; then it is faster by what the rate gains in a round
-/// trip, ten times at most.
+/// While it observes, the pacing rate is W/srtt. Then it is higher by what the rate gains in a
+/// round trip, up to a factor of ten.
 #[test]
 fn the_pace_leads_the_window_by_a_round_trip() {
     let pace =
@@ -233,8 +233,8 @@ fn a_slope_of_theta_is_a_trend() {
     }
 }
 
-/// After a decrease nothing counts until a segment that left later is acked, and tau more has
-/// been seen.
+/// After a decrease nothing counts until a segment is acknowledged that was sent later, and
+/// another tau has been observed.
 #[test]
 fn one_decrease_for_what_was_sent_before_it() {
     let mut feed = Feed::new("flexis", 100, 1000);
@@ -249,14 +249,14 @@ fn one_decrease_for_what_was_sent_before_it() {
     }
     assert!(fell_us.len() > 3, "{fell_us:?}");
     for pair in fell_us.windows(2) {
-        // The first segment that counts left after the decrease; the last one 60 ms later.
+        // The first segment that counts was sent after the decrease, the last one 60 ms later.
         assert!(pair[1].1 >= pair[0].0 + 59_000, "{pair:?}");
     }
     assert!(feed.packets() >= 2.0);
 }
 
-/// A longer path is no trend: at most half of the slopes cross it. A base delay would have to
-/// be learnt anew.
+/// A longer path is no trend, because at most half of the slopes cross the change. A base delay
+/// would have to be measured again.
 #[test]
 fn a_change_of_route_is_no_trend() {
     for (from_us, to_us) in [(50_000, 150_000), (150_000, 50_000)] {
@@ -268,7 +268,8 @@ fn a_change_of_route_is_no_trend() {
     }
 }
 
-/// Each third acknowledgement is held for 9 ms: of the slopes a third rise, and a third fall.
+/// Every third acknowledgement is held back for 9 ms: a third of the slopes rise, and a third
+/// fall.
 #[test]
 fn samples_that_stand_out_are_no_trend() {
     let mut feed = Feed::new("flexis", 10, 10_000);
@@ -276,8 +277,8 @@ fn samples_that_stand_out_are_no_trend() {
     assert!(feed.phase() == Phase::Avoidance && feed.packets() > 120.0, "{}", feed.packets());
 }
 
-/// With a packet each 70 ms 60 ms never hold three slopes, and no queue is ever seen; fewer
-/// slopes are asked for.
+/// With a packet every 70 ms, 60 ms never have three slopes, so that no queue is seen. A smaller
+/// number of slopes can be set.
 #[test]
 fn a_slow_flow_sees_nothing() {
     let left = |text: &str| {
@@ -288,7 +289,7 @@ fn a_slow_flow_sees_nothing() {
     assert!(left("flexis") > 10.0 && left("flexis:sigma=1") < 10.0);
 }
 
-/// What was sent before a pause says nothing of the path after it.
+/// Samples from before a pause say nothing of the path after it.
 #[test]
 fn a_pause_begins_anew() {
     for (pause_ms, anew) in [(1000, false), (1300, true)] {
@@ -301,8 +302,8 @@ fn a_pause_begins_anew() {
     }
 }
 
-/// A program with little to send: the window stays, and the increase begins again when it has
-/// more.
+/// A program that has little to send: the window stays, and the increase starts anew when the
+/// program has more.
 #[test]
 fn an_unused_window_does_not_grow() {
     let mut feed = Feed::new("flexis", 10, 1000);
@@ -332,7 +333,8 @@ fn a_loss_halves_once_and_a_timeout_leaves_one_segment() {
     assert!(feed.packets() > 10.0, "it comes back: {}", feed.packets());
 }
 
-/// A loss of what left before a decrease is that congestion once more; marks count as losses do.
+/// A loss of a segment that was sent before a decrease belongs to the same congestion. Marks count
+/// as losses.
 #[test]
 fn a_loss_after_a_decrease_is_the_same_congestion() {
     let mut feed = Feed::new("flexis", 100, 1000);
@@ -345,7 +347,7 @@ fn a_loss_after_a_decrease_is_the_same_congestion() {
     assert!((feed.packets() - 42.5).abs() < 1e-3 && feed.phase() == Phase::Yielding);
 }
 
-/// Slow start, where it is asked for: doubling while it observes, at twice the pace, and not
+/// Slow start, if enabled: the window doubles while the law observes, at twice the pace, and not
 /// again after a trend.
 #[test]
 fn slow_start_ends_with_the_first_trend() {

@@ -1,11 +1,11 @@
-//! Faster than a packet each round trip: `accelerate` of LEDBAT.
+//! LEDBAT's option `accelerate`: growth by more than a packet in a round trip.
 
 mod common;
 
 use common::{ack, build, dupack, packets, path};
 use leeway_control::{Ack, Law};
 
-/// A round trip of `count` acks, and what it adds to the window.
+/// Plays a round trip of `count` acknowledgements. Returns what it adds to the window, in packets.
 fn round(law: &mut Law, now_us: &mut u64, count: u64, queue_us: u32) -> f64 {
     let before = packets(law);
     for i in 0..count {
@@ -16,7 +16,7 @@ fn round(law: &mut Law, now_us: &mut u64, count: u64, queue_us: u32) -> f64 {
     packets(law) - before
 }
 
-/// `accelerate`: each round trip adds twice as much as the one before, up to its part of the window.
+/// `accelerate`: each round trip adds twice as much as the one before, up to a part of the window.
 #[test]
 fn growth_doubles_while_there_is_no_queue() {
     let mut law = build("ledbat:target=20ms,accelerate=0.1", &path(100));
@@ -29,13 +29,14 @@ fn growth_doubles_while_there_is_no_queue() {
         let grown = round(&mut law, &mut now_us, 100, 0);
         assert!((grown - 10.0).abs() < 0.01, "{grown} packets with 100 acked");
     }
-    // A queue of three quarters of the target stops it, one that is a microsecond shorter does not.
+    // A queue of three quarters of the target stops the acceleration; one that is 1 µs shorter
+    // does not.
     let grown = round(&mut law, &mut now_us, 100, 14_999);
     assert!(grown > 2.0, "{grown} packets");
     round(&mut law, &mut now_us, 100, 15_001);
     let grown = round(&mut law, &mut now_us, 100, 15_001);
     assert!(grown < 0.26, "{grown} packets");
-    // And then it begins with the gain again.
+    // After that, growth starts again with the gain.
     now_us += 1_000_000;
     let grown = round(&mut law, &mut now_us, 100, 0);
     assert!((0.5..1.01).contains(&grown), "{grown} packets");
@@ -56,7 +57,7 @@ fn growth_is_that_of_the_gain_after_a_loss_and_without_acceleration() {
     }
 }
 
-/// A window that its sender does not use tells nothing about the way.
+/// A window that its sender does not use says nothing of the path.
 #[test]
 fn growth_does_not_double_while_the_window_is_not_used() {
     let mut law = build("ledbat:target=20ms,accelerate=0.1", &path(100));
@@ -72,7 +73,7 @@ fn growth_does_not_double_while_the_window_is_not_used() {
     assert!((0.9..1.01).contains(&grown), "{grown} packets");
 }
 
-/// However fast a gain is: what an acknowledgement adds is no more than what it acknowledges (RFC 6817, 2.4.2).
+/// Under any gain, an acknowledgement adds at most what it acknowledges (RFC 6817, 2.4.2).
 #[test]
 fn growth_is_at_most_what_was_acknowledged() {
     let mut law = build("ledbat:target=20ms,gain_up=10", &path(2));

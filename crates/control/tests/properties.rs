@@ -1,4 +1,4 @@
-//! What holds for every law, whatever happens to it.
+//! Properties of every law, under any events.
 
 mod common;
 
@@ -7,12 +7,12 @@ use common::{Chance, MSS, build, dupack, timeout};
 use leeway_control::{Ack, Law, LawSpec, Loss, Output, Path, Phase, Rate, laws};
 use proptest::prelude::*;
 
-/// Runs per property; PROPTEST_CASES for more.
+/// Runs of each property; the environment variable PROPTEST_CASES sets another number.
 fn cases() -> u32 {
     std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(300)
 }
 
-/// Any law with some of its parameters drawn within their bounds.
+/// A law with some parameters drawn within their bounds.
 fn any_spec() -> impl Strategy<Value = LawSpec> {
     (0..laws().len(), prop::collection::vec((any::<u16>(), any::<u32>()), 0..4)).prop_map(
         |(law, settings)| {
@@ -62,13 +62,13 @@ fn is_reduction(before: &Output, after: &Output) -> bool {
 proptest! {
     #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// The window stays above the floor, or above one segment after a timeout (less where timeouts halve it);
-    /// it does not grow when the application or recovery forbids it, and never by more than what was
-    /// acknowledged. It follows nothing but events.
+    /// The window stays above the floor, or above one segment after a timeout (below that if
+    /// timeouts halve it). It does not grow while the application or recovery forbids it, and
+    /// never by more than what was acknowledged. It changes only at events.
     ///
-    /// A law that paces is held by its rate, so that no step of its window leaves as a burst. It may grow in
-    /// recovery, and return at once to a window that it had on this path (as draft-ietf-tsvwg-careful-resume
-    /// does).
+    /// A law that paces is limited by its rate, so a step of its window is not sent as a burst.
+    /// Such a law may grow in recovery, and may return at once to a window that it had on this
+    /// path (as draft-ietf-tsvwg-careful-resume does).
     #[test]
     fn windows_keep_to_their_bounds(spec in any_spec(), weather in any_weather()) {
         let start = Path { mss_bytes: weather.mss, initial_window_bytes: 10 * weather.mss, ..Path::default() };
@@ -85,13 +85,13 @@ proptest! {
                 Event::Ack(ack) => {
                     acked_since_loss += ack.acked_bytes as f64;
                     let paces = after.pacing_bytes_per_s != 0;
-                    // FLOWER begins a recovery at its floor and grows from there.
+                    // FLOWER begins a recovery at its floor, and grows from there.
                     let recovering = ack.recovering != 0 && spec.name() != "flower" && !paces;
                     if ack.app_limited != 0 || recovering {
                         assert_eq!(grown, 0, "{spec}: grew though it may not: {ack:?}");
                     }
-                    // A step at the end of a round trip may bring what the round acknowledged, one segment at
-                    // most.
+                    // The end of a round trip may add what the round acknowledged, at most one
+                    // segment.
                     let step = if ack.round_start != 0 { u64::from(path.mss_bytes) } else { 0 };
                     let resumes = paces && after.cwnd_q16 <= largest;
                     let most = ack.acked_bytes.max(step) << 16;
@@ -115,8 +115,8 @@ proptest! {
         });
     }
 
-    /// One reaction to loss per round trip: of losses sent before the last reaction none counts, however many and
-    /// however they are reported.
+    /// One reaction to loss in a round trip. Losses of segments that were sent before the last
+    /// reaction do not count, however many there are and however they are reported.
     #[test]
     fn one_reaction_per_round_trip(spec in any_spec(), weather in any_weather(), more in 1..30u64) {
         let start = Path { mss_bytes: weather.mss, initial_window_bytes: 10 * weather.mss, ..Path::default() };
@@ -134,14 +134,14 @@ proptest! {
             law.on_loss(&dupack(now_us + i, now_us - i), &path);
             prop_assert_eq!(*law.output(), reacted, "{}: a second reaction", spec);
         }
-        // Nor do marks in that round trip.
+        // Marks in that round trip do not count either.
         let mark = Ack { now_us: now_us + 1, acked_bytes: 1, ce_bytes: 1, recovering: 1, ..Ack::default() };
         law.on_ack(&mark, &path);
-        // The delay may lower the window, and the threshold with it, by what one byte is worth.
+        // The delay may reduce the window, and with it the threshold, by what one byte is worth.
         let threshold = law.output().ssthresh_bytes;
         let unmoved = threshold == reacted.ssthresh_bytes || threshold == law.output().cwnd_q16 >> 16;
         prop_assert!(unmoved && threshold >= reacted.ssthresh_bytes / 4 * 3, "{}: a mark counted too", spec);
-        // A timeout empties the pipe but the threshold of this round trip stands, for the whole series.
+        // A timeout empties the pipe. The threshold of this round trip stays for the whole series.
         law.on_loss(&timeout(now_us + 2, now_us, 1), &path);
         law.on_loss(&timeout(now_us + 3, now_us + 2, 2), &path);
         law.on_loss(&timeout(now_us + 9, now_us + 8, 3), &path);
@@ -149,10 +149,10 @@ proptest! {
         prop_assert!(law.output().cwnd_q16 <= u64::from(path.mss_bytes) << 16);
     }
 
-    /// Neither the offset of the clocks nor a wrap of the delays changes any decision.
+    /// Neither the offset of the clocks nor a wrap of the delays changes a decision.
     #[test]
     fn clock_offsets_change_nothing(spec in any_spec(), weather in any_weather(), offset_us in any::<u32>()) {
-        // The queuing delay itself has no offset.
+        // A queuing delay that the caller computes has no offset.
         prop_assume!(!spec.to_string().contains("delay=queue"));
         let run = |offset_us| {
             let start = Path { mss_bytes: weather.mss, initial_window_bytes: 10 * weather.mss, ..Path::default() };
@@ -167,7 +167,8 @@ proptest! {
         prop_assert!(reference == run(wrapping), "{}: wrap", spec);
     }
 
-    /// Nonsense in every field: no panic, no division by zero, no overflow, and the window stays in its range.
+    /// Random values in every field: no panic, no division by zero, no overflow, and a window
+    /// within its range.
     #[test]
     fn nonsense_is_survived(spec in any_spec(), seed in any::<u64>()) {
         let mut chance = Chance(seed | 1);
@@ -208,7 +209,7 @@ proptest! {
         }
     }
 
-    /// The same events give the same decisions, and a clone goes on like the original.
+    /// Equal events give equal decisions, and a clone continues like the original.
     #[test]
     fn clones_decide_alike(spec in any_spec(), weather in any_weather()) {
         let start = Path { mss_bytes: weather.mss, initial_window_bytes: 10 * weather.mss, ..Path::default() };
@@ -229,7 +230,8 @@ proptest! {
     }
 }
 
-/// A window that is in nobody's way grows, and one that is halved shrinks: at 100 Gbit/s x 1 s as in theory.
+/// A window without congestion grows, and a window that is halved shrinks: at 100 Gbit/s x 1 s, as
+/// in theory.
 #[test]
 fn large_windows_do_not_lose_precision() {
     let window = 12_500_000_000.0;
@@ -249,7 +251,8 @@ fn large_windows_do_not_lose_precision() {
         "lp:slow_start=none",
         "ledbatpp:slow_start=none,slowdown=off",
     ] {
-        // Reach the window by slow start over a clear path, then switch to avoidance by a loss and grow again.
+        // Reaches the window by slow start over a clear path, then enters congestion avoidance by
+        // a loss and grows again.
         let mut law = build(&text.replace("slow_start=none", "slow_start=standard"), &path);
         let mut now_us = 0;
         while law.output().window_bytes_f64() < window && now_us < 4_000_000_000 {
@@ -279,7 +282,7 @@ fn large_windows_do_not_lose_precision() {
     }
 }
 
-/// An ack of a path without queue.
+/// An acknowledgement of a path without a queue.
 fn clear(now_us: u64, acked_bytes: u64, round_start: bool) -> Ack {
     Ack {
         now_us,
@@ -293,7 +296,7 @@ fn clear(now_us: u64, acked_bytes: u64, round_start: bool) -> Ack {
     }
 }
 
-/// At one byte per second a packet takes 25 minutes; delays use all of their 32 bits.
+/// At one byte a second a packet takes 25 minutes, and delays use all 32 bits.
 #[test]
 fn one_byte_per_second() {
     for law in laws() {
@@ -307,7 +310,8 @@ fn one_byte_per_second() {
         let mut flow = build(law.name, &path);
         let mut largest: u64 = 0;
         for round in 0..200u64 {
-            // The queue is one more packet deep every other round, up to 2000 s of one-way delay above the base.
+            // Every other round the queue is one packet longer, up to a one-way delay of 2000 s
+            // above the base.
             let queue_us = (round % 3) as u32 * 1_000_000_000 / 2;
             let ack = Ack {
                 now_us: round * 1_500_000_000,
@@ -328,7 +332,8 @@ fn one_byte_per_second() {
     }
 }
 
-/// A law is as good as its guard: the second of two marks in a round trip does nothing, the one after it counts.
+/// The guard against several reactions: the second of two marks in a round trip does nothing, the
+/// next one after it counts.
 #[test]
 fn marks_count_once_per_round_trip() {
     for law in laws() {

@@ -1,4 +1,5 @@
-//! `proteus`: its utility against the formula in floating point, and where the search goes.
+//! `proteus`: its utility against the formula in floating point, and the rate that its search
+//! finds.
 
 mod common;
 
@@ -9,7 +10,7 @@ use leeway_control::{Ack, Law, Loss, Path, Phase, Rate};
 
 const BASE_US: u32 = 50_000;
 
-/// A path whose round-trip times and losses a test decides: segments leave as the law paces them.
+/// A path whose round-trip times and losses a test sets. Segments are sent as the law paces them.
 struct Line<R, L> {
     law: Law,
     now_us: u64,
@@ -19,7 +20,7 @@ struct Line<R, L> {
     lost: L,
     lost_bytes: u64,
     count: u64,
-    /// The program has less to send than it may.
+    /// Whether the program has less to send than the law allows.
     app_limited: bool,
 }
 
@@ -41,12 +42,12 @@ impl<R: FnMut(u64, f64) -> u32, L: FnMut(u64) -> bool> Line<R, L> {
         }
     }
 
-    /// The rate at which segments leave now, in bytes per second.
+    /// Present sending rate. Unit: bytes/s.
     fn rate(&self) -> f64 {
         self.law.output().pacing_bytes_per_s as f64
     }
 
-    /// The next event: a segment leaves, or its acknowledgement comes.
+    /// Plays the next event: a segment is sent, or its acknowledgement arrives.
     fn step(&mut self) {
         let acked_us =
             self.sent.front().map_or(f64::INFINITY, |&(sent, rtt, _)| (sent + u64::from(rtt)) as f64);
@@ -72,7 +73,7 @@ impl<R: FnMut(u64, f64) -> u32, L: FnMut(u64) -> bool> Line<R, L> {
         self.law.on_ack(&ack, &now);
     }
 
-    /// Until the law has another utility than `before`.
+    /// Plays until the law has a utility other than `before`, and returns it.
     fn until_judged(&mut self, before: f64) -> f64 {
         for _ in 0..200_000 {
             self.step();
@@ -91,13 +92,13 @@ impl<R: FnMut(u64, f64) -> u32, L: FnMut(u64) -> bool> Line<R, L> {
         }
     }
 
-    /// r, in Mbit/s.
+    /// The law's rate r. Unit: Mbit/s.
     fn mbit(&self) -> f64 {
         probe(&self.law, "rate") * 8e-6
     }
 }
 
-/// x in Mbit/s, slope in s/s, deviation in s.
+/// The utility for a rate `x` in Mbit/s, a slope in s/s, a loss ratio, and a deviation in s.
 fn utility(x: f64, slope: f64, loss: f64, deviation: f64) -> f64 {
     x.powf(0.9) - 900.0 * x * slope.max(0.0) - 11.35 * x * loss - 1500.0 * x * deviation
 }
@@ -118,14 +119,14 @@ fn a_clear_path_has_the_utility_of_its_rate() {
 
 #[test]
 fn losses_cost_by_their_share() {
-    // The second of 25: the trial that begins the run has 4 % of them.
+    // The second of each 25 packets is lost: the trial at the beginning of the run loses 4 %.
     let mut line = Line::new("proteus", 1000, |_, _| BASE_US, |n| n % 25 == 2);
     let x = line.mbit();
     let found = line.until_judged(0.0);
     assert_near(found, utility(x, 0.0, 0.04, 0.0), 0.02, "4 % lost");
 }
 
-/// While it starts, no slope counts that is less than 1 ms in an interval, of 50 ms here.
+/// In the starting phase, a slope of less than 1 ms in an interval (50 ms here) does not count.
 #[test]
 fn a_slope_costs_and_a_small_one_does_not_while_it_starts() {
     for (slope, counts) in [(0.03, true), (0.015, false)] {
@@ -137,10 +138,10 @@ fn a_slope_costs_and_a_small_one_does_not_while_it_starts() {
     }
 }
 
-/// The start doubles the rate each time, and halves it when the path is full.
+/// In the starting phase the rate doubles each time, and is halved when the path is full.
 #[test]
 fn it_starts_by_doubling_until_the_utility_falls() {
-    // Above 40 Mbit/s the queue grows by what is too much.
+    // Above 40 Mbit/s, the excess goes into the queue.
     let mut queue_us = 0.0;
     let mut last_us = 1_000_000;
     let full = move |sent_us: u64, rate: f64| {
@@ -164,12 +165,13 @@ fn it_starts_by_doubling_until_the_utility_falls() {
     assert!((30.0..46.0).contains(&line.mbit()), "{} Mbit/s on a line of 40", line.mbit());
 }
 
-/// A queue that others fill and drain deviates by more than usual: a scavenger pays for it by the formula,
-/// and leaves; with `deviation=0` (Proteus-P) it stays.
+/// A queue that others fill and drain makes the delay deviate more than usual. A scavenger pays
+/// for the deviation by the formula, and yields; with `deviation=0` (Proteus-P) it does not.
 #[test]
 fn an_unusual_deviation_costs_and_a_scavenger_leaves() {
     let left = |text: &str| {
-        // Above 40 Mbit/s the queue grows. From 30 s on a wave of 0 to 10 ms each 20 ms: no slope in an interval.
+        // Above 40 Mbit/s the queue grows. From 30 s on, a wave of 0 to 10 ms every 20 ms has no
+        // slope over an interval.
         let (mut queue_us, mut last_us) = (0.0, 1_000_000);
         let wave = move |sent_us: u64, rate: f64| {
             queue_us = f64::max(queue_us + (sent_us - last_us) as f64 * (rate / 5e6 - 1.0), 0.0);
@@ -184,7 +186,8 @@ fn an_unusual_deviation_costs_and_a_scavenger_leaves() {
         let rate = line.mbit();
         let known = probe(&line.law, "utility");
         let found = line.until_judged(known);
-        // A triangle of 10 ms has a deviation of 10 ms / sqrt 12; the trial had r, or 5 % more or less.
+        // A triangle of 10 ms has a deviation of 10 ms / sqrt 12. The trial ran at r, or 5 % more
+        // or less.
         let costs = if text == "proteus" { 0.01 / 12_f64.sqrt() } else { 0.0 };
         let off = |factor: f64| (found / utility(rate * factor, 0.0, 0.0, costs) - 1.0).abs();
         assert!(off(1.05).min(off(0.95)).min(off(1.0)) < 0.02, "{text}: {found} at {rate}");
@@ -207,8 +210,9 @@ fn what_a_program_with_little_to_send_sends_is_not_judged() {
     assert!(line.mbit() > before, "it goes on");
 }
 
-/// At two segments in 50 ms, or 5 % more, five take 119 ms at least; their acknowledgements come 50 ms later,
-/// and nothing is judged before four more could have been lost.
+/// At two segments in 50 ms, or 5 % more, five segments take at least 119 ms. Their
+/// acknowledgements arrive 50 ms later. No trial is judged before four more segments could have
+/// been lost.
 #[test]
 fn a_trial_is_five_segments_at_least() {
     let mut line = Line::new("proteus", 2, |_, _| BASE_US, |_| false);

@@ -1,4 +1,4 @@
-//! Laws by name: what is accepted, what comes back, and what the errors say.
+//! Laws by name: which texts are accepted, what they give, and what errors say.
 
 use leeway_control::{Ack, LawError, LawSpec, Path, laws};
 use proptest::prelude::*;
@@ -122,7 +122,7 @@ fn values_are_set_and_read_by_name() {
     assert_ne!(LawSpec::new("vegas"), LawSpec::new("nice"));
 }
 
-/// The table that everything is built from is consistent with itself.
+/// The table of laws is consistent.
 #[test]
 fn the_table_is_sound() {
     let mut names: Vec<_> = laws().iter().map(|law| law.name).collect();
@@ -147,7 +147,7 @@ fn the_table_is_sound() {
     }
 }
 
-/// A parameter reaches the law it is meant for: no two parameters share a word, and each changes something.
+/// Each parameter reaches the law: no two parameters share a word, and each one changes something.
 #[test]
 fn every_parameter_has_its_own_word() {
     for law in laws() {

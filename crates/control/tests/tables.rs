@@ -1,4 +1,4 @@
-//! What the laws do, as numbers to read: a change of behaviour is a change of these tables.
+//! Tables of what the laws do, as snapshots. A change of behaviour shows as a change of numbers.
 
 mod common;
 
@@ -6,7 +6,8 @@ use common::{ack, build, dupack, packets, path, timeout};
 use leeway_control::{Ack, Law, laws};
 use std::fmt::Write;
 
-/// Round trips for so long at that queuing delay, each with as many acks as the window had packets.
+/// Plays round trips until `until_us` at a queuing delay of `queue_us`, with one acknowledgement
+/// for each packet of the window.
 fn play(law: &mut Law, now_us: &mut u64, until_us: u64, queue_us: u32) {
     while *now_us < until_us {
         let window = packets(law).max(0.02);
@@ -20,7 +21,7 @@ fn play(law: &mut Law, now_us: &mut u64, until_us: u64, queue_us: u32) {
     }
 }
 
-/// One column a law, all from 40 packets without slow start.
+/// One column for each law, all from a window of 40 packets without slow start.
 fn columns(sets: &[(&str, &str)]) -> (String, Vec<Law>) {
     let mut head = String::new();
     let mut all = Vec::new();
@@ -129,7 +130,7 @@ fn slow_starts() {
     insta::assert_snapshot!(table);
 }
 
-/// Names, parameters, defaults and bounds: what people type.
+/// Names, parameters, defaults and bounds of the laws.
 #[test]
 fn parameters() {
     let mut table = String::new();

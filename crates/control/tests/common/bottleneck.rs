@@ -1,4 +1,5 @@
-//! One FIFO without limit that laws share: packets in, acks out, nothing lost. Enough for equilibria.
+//! A FIFO queue without a limit that laws share: packets enter, acknowledgements return, nothing
+//! is lost. Enough to find equilibria.
 
 use super::MSS;
 use leeway_control::{Ack, Law, Path};
@@ -6,12 +7,12 @@ use std::collections::VecDeque;
 
 pub struct Bottleneck {
     pub now_us: f64,
-    /// Microseconds to send one packet.
+    /// Time of one packet on the line. Unit: µs.
     pub packet_us: f64,
     pub rtt_us: f64,
     free_at_us: f64,
     flows: Vec<Flow>,
-    /// Acks on their way, in order of arrival.
+    /// Acknowledgements in flight, in order of arrival.
     acks: VecDeque<Delivery>,
 }
 
@@ -31,7 +32,7 @@ struct Delivery {
 }
 
 impl Bottleneck {
-    /// A bottleneck of so many packets a second.
+    /// A bottleneck that sends `packets_per_s`.
     pub fn new(packets_per_s: f64, rtt_us: f64) -> Bottleneck {
         let packet_us = 1e6 / packets_per_s;
         Bottleneck {
@@ -55,7 +56,7 @@ impl Bottleneck {
         &self.flows[flow].law
     }
 
-    /// Tells a flow of a loss that never happened.
+    /// Reports a loss to a flow that has not happened.
     pub fn lose(&mut self, flow: usize) {
         self.now_us += 2.0;
         let now_us = self.now_us as u64;
@@ -63,12 +64,13 @@ impl Bottleneck {
         flow.law.on_loss(&super::dupack(now_us, now_us), &flow.path);
     }
 
-    /// Packets in the queue, the one being sent included.
+    /// Packets in the queue, including the one in service.
     pub fn queue(&self) -> f64 {
         (self.free_at_us - self.now_us).max(0.0) / self.packet_us
     }
 
-    /// Runs on for so long; the mean queue in packets, and what each flow delivered.
+    /// Runs for `seconds`. Returns the mean queue in packets, and the packets that each flow
+    /// delivered.
     pub fn run(&mut self, seconds: f64) -> (f64, Vec<u64>) {
         let end_us = self.now_us + seconds * 1e6;
         let before: Vec<u64> = self.flows.iter().map(|flow| flow.delivered).collect();
@@ -83,7 +85,8 @@ impl Bottleneck {
         (area / (seconds * 1e6), delivered.collect())
     }
 
-    /// Moves the clock; the area under the queue meanwhile, which shrinks all the while.
+    /// Moves the clock to `to_us`. Returns the integral of the queue over that time, in which the
+    /// queue only shrinks.
     fn advance(&mut self, to_us: f64) -> f64 {
         let (span, before) = (to_us - self.now_us, self.queue());
         self.now_us = to_us;

@@ -1,5 +1,6 @@
-//! What the tests share: paths, acks, a seeded generator and a made-up network that drives a law.
-#![allow(dead_code)] // every test binary uses its own part
+//! What the tests share: paths, acknowledgements, a seeded random generator, and a made-up
+//! network.
+#![allow(dead_code)] // each test binary uses a part of this module
 
 pub mod bottleneck;
 pub mod drive;
@@ -22,12 +23,12 @@ pub fn build(text: &str, path: &Path) -> Law {
     text.parse::<LawSpec>().unwrap_or_else(|error| panic!("{error}")).build(path)
 }
 
-/// The window in packets.
+/// The congestion window in packets.
 pub fn packets(law: &Law) -> f64 {
     law.output().window_bytes_f64() / f64::from(MSS)
 }
 
-/// One packet acknowledged at a time, with a queue of `queue_us` on a path of 50 ms (25 ms one way).
+/// One packet is acknowledged, behind a queue of `queue_us` on a path of 50 ms (25 ms one way).
 pub fn ack(now_us: u64, queue_us: u32) -> Ack {
     Ack {
         now_us,
@@ -50,7 +51,7 @@ pub fn timeout(now_us: u64, sent_us: u64, timeouts: u32) -> Loss {
     Loss { now_us, lost_bytes: u64::from(MSS), sent_us, kind: Loss::TIMEOUT, timeouts }
 }
 
-/// The probe of that name.
+/// The value of the law's probe `name`.
 pub fn probe(law: &Law, name: &str) -> f64 {
     let mut found = None;
     law.probe(&mut |info, value| {
@@ -61,7 +62,7 @@ pub fn probe(law: &Law, name: &str) -> f64 {
     found.unwrap_or_else(|| panic!("no probe {name}"))
 }
 
-/// xorshift64*: chance for tests, the same everywhere.
+/// xorshift64*: a random generator that gives the same numbers everywhere.
 pub struct Chance(pub u64);
 
 impl Chance {
@@ -77,13 +78,13 @@ impl Chance {
         (self.next() >> 11) % n.max(1)
     }
 
-    /// True once in n.
+    /// True once in `n` calls, at random.
     pub fn one_in(&mut self, n: u64) -> bool {
         n != 0 && self.below(n) == 0
     }
 }
 
-/// So many acknowledgements of one segment each, 10 us apart, behind a queue of this length.
+/// Acknowledges `count` segments one by one, 10 µs apart, behind a queue of `queue_us`.
 pub fn acks(law: &mut Law, now_us: &mut u64, count: u64, queue_us: u32) {
     for _ in 0..count {
         *now_us += 10;

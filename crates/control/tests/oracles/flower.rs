@@ -1,4 +1,5 @@
-//! FLOWER piece by piece: the rule table, the worked example, the inference against all 121 rules, the edges.
+//! FLOWER piece by piece: the rule table, the thesis's worked example, inference against all 121
+//! rules, edges.
 
 use crate::common::{ack, build, dupack, packets, path, probe, timeout};
 use crate::formula::infer;
@@ -7,7 +8,8 @@ use leeway_control::{Ack, Law, Phase};
 
 const ONE: i32 = 65536;
 
-/// The table as it is printed, rows e from NVL to PVL, columns de from NVL to PVL.
+/// The rule table as printed in Trang 2014: rows are e from NVL to PVL, columns are de from NVL to
+/// PVL.
 const TABLE: [[i32; 11]; 11] = [
     [-5, -5, -5, -5, -5, -5, -4, -3, -2, -1, -6],
     [-5, -5, -5, -5, -5, -4, -3, -2, -1, 0, -6],
@@ -36,7 +38,7 @@ fn rule_table_cell_by_cell() {
     }
 }
 
-/// e = 35 %, de = 1 ms: 0.25 and 0.75 on PS and PM, +0.55 packet.
+/// e = 35 %, de = 1 ms: memberships of 0.25 and 0.75 in PS and PM, +0.55 packets.
 #[test]
 fn worked_example() {
     let e = 7 * ONE / 4;
@@ -45,7 +47,7 @@ fn worked_example() {
     }
 }
 
-/// Starting centres in ms.
+/// Centres at the start. Unit: ms.
 const CENTRES: [f64; 11] = [-5.0, -4.0, -3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0, 4.0, 5.0];
 
 #[test]
@@ -69,7 +71,8 @@ fn inference_is_that_of_all_rules_and_close_to_the_clipped_sum() {
     }
 }
 
-/// One round trip with that queue; the controller sees it at the start of the next.
+/// Plays one round trip with the queuing delay `queue_us`. The controller sees it at the start of
+/// the next one.
 fn round(law: &mut Law, number: u64, queue_us: u32) {
     let packets = packets(law).max(1.0) as u64;
     for i in 0..packets {
@@ -78,7 +81,7 @@ fn round(law: &mut Law, number: u64, queue_us: u32) {
     }
 }
 
-/// The inputs and the output of the last step.
+/// Inputs and output of the controller's last step.
 fn last(law: &Law) -> [f64; 3] {
     ["error_value", "change_value", "output_value"].map(|name| probe(law, name))
 }
@@ -101,7 +104,8 @@ fn example_end_to_end() {
 fn errors_are_relative_to_the_target_below_and_to_the_largest_delay_above() {
     let mut law = build("flower:slow_start=none", &path(10));
     let queues = [0, 20_000, 50_000, 100_000, 120_000, 180_000, 200_000, 150_000, 130_000, 100_000];
-    let errors = [5.0, 4.0, 2.5, 0.0, -5.0, -5.0, -5.0, -2.5, -1.5, 0.0]; // largest so far: 120, 180, 200 ms
+    // the largest delays so far: 120, 180, 200 ms
+    let errors = [5.0, 4.0, 2.5, 0.0, -5.0, -5.0, -5.0, -2.5, -1.5, 0.0];
     for (number, queue_us) in queues.into_iter().enumerate() {
         if number > 0 {
             round(&mut law, number as u64, queue_us);
@@ -116,14 +120,14 @@ fn errors_are_relative_to_the_target_below_and_to_the_largest_delay_above() {
 #[test]
 fn changes_are_measured_against_their_means() {
     let mut law = build("flower:slow_start=none", &path(10));
-    // Rises of 2, 3.5, 8 ms: the mean of rises is 0.25, 0.656, 1.574 ms, so the centre of NL stays 4 ms, and
-    // NVL's is the largest delay.
+    // Rises of 2, 3.5 and 8 ms: the mean of the rises is 0.25, 0.656 and 1.574 ms. So the centre
+    // of NL stays at 4 ms, and that of NVL is the largest delay.
     let mut seen = Vec::new();
     for (number, queue_us) in [0, 2_000, 5_500, 13_500, 13_500].into_iter().enumerate() {
         round(&mut law, number as u64, queue_us);
         seen.push((probe(&law, "change_value") * 1000.0).round());
     }
-    // 8 ms lies between 4 and the largest delay, 13.5 ms: 4 + 4 / 9.5.
+    // 8 ms is between 4 ms and the largest delay of 13.5 ms: 4 + 4 / 9.5.
     assert_eq!(seen, [0.0, 0.0, -2000.0, -3500.0, -4421.0]);
     assert_eq!((probe(&law, "mean_rise") / 10.0).round(), 157.0);
     assert_eq!(probe(&law, "mean_fall"), 0.0);
@@ -148,7 +152,7 @@ fn a_sharp_fall_empties_the_window_at_once() {
         } else {
             assert!(packets(&law) >= before);
         }
-        // Control goes on from there.
+        // After that, the controller continues.
         for number in 7..10 {
             round(&mut law, number, 60_000 - fall_us);
         }
@@ -156,7 +160,7 @@ fn a_sharp_fall_empties_the_window_at_once() {
     }
 }
 
-/// Falls of 16 ms lift the mean of falls, so that the same fall is no longer sharp.
+/// Falls of 16 ms raise the mean of the falls, so that the same fall no longer counts as sharp.
 #[test]
 fn what_is_sharp_follows_the_mean_of_falls() {
     let mut law = build("flower:slow_start=none", &path(10));
@@ -182,19 +186,20 @@ fn largest_delay_follows_peaks() {
         probe(law, "largest_delay") / 1000.0
     };
     assert_eq!(play(&mut law, &[0, 80, 300, 90]), 300.0); // at once
-    // The peak of 300 is confirmed after five lower values: S = 37.5, and 300 > S stays the largest.
+    // Five lower values confirm the peak of 300: S = 37.5, and 300 > S stays the largest.
     assert_eq!(play(&mut law, &[80, 70, 60, 20, 20]), 300.0);
-    // A valley at 15, then a peak at 150: S = 51.6; 150 > S, and the largest is lowered to it.
+    // A valley at 15, then a peak at 150: S = 51.6. 150 > S, so the largest is lowered to 150.
     assert_eq!(play(&mut law, &[15, 90, 95, 100, 120, 130, 150, 140, 130, 120, 110]), 300.0);
     assert_eq!(play(&mut law, &[100, 90, 90]), 150.0);
-    // After a valley at 10, of two equal ones the later is the peak: only right neighbours count.
+    // After a valley at 10, of two equal values the later one is the peak, because only right
+    // neighbours count.
     assert_eq!(play(&mut law, &[10, 60, 60, 60, 60, 60, 140, 140, 80, 70, 60, 50, 40]), 150.0);
     assert_eq!(play(&mut law, &[30]), 140.0);
     // Without a valley there is no second peak.
     assert_eq!(play(&mut law, &[130, 29, 28, 27, 26, 25, 24, 24]), 140.0);
 }
 
-/// Every way of having nothing to divide by.
+/// All ways in which a divisor could be zero.
 #[test]
 fn nothing_is_divided_by_zero() {
     for target in ["0s", "1us", "5ms", "100ms"] {
@@ -205,7 +210,8 @@ fn nothing_is_divided_by_zero() {
             "5ms" => 5_000,
             _ => 100_000,
         };
-        // The queue exactly at the target, one above it (the largest delay is then that too), and far above.
+        // The queue is exactly at the target, then one unit above (which is then the largest delay
+        // too), then far above.
         for (number, queue_us) in
             [0, 0, target_us, target_us, target_us + 1, 1, 4_000_000_000, 0, 0].into_iter().enumerate()
         {
@@ -236,7 +242,8 @@ fn loss_is_the_end_of_slow_start_for_good() {
     assert!((2.0..5.1).contains(&packets(&law)), "{}", packets(&law));
 }
 
-/// With the first one-way sample everything begins anew: the queue did not fall, it was another measure.
+/// With the first one-way sample all estimates start anew. The queue has not fallen; the measure
+/// is another one.
 #[test]
 fn a_new_source_of_samples_is_not_a_fall() {
     let mut law = build("flower:slow_start=none", &path(10));
@@ -253,7 +260,7 @@ fn a_new_source_of_samples_is_not_a_fall() {
     assert_eq!(feed(&mut law, 6, 40_000, 1), (Phase::Avoidance, 0));
 }
 
-/// e = 0 and de = 0 ask for nothing, which is not yielding.
+/// e = 0 and de = 0 ask for no change, which does not count as yielding.
 #[test]
 fn at_the_target_nothing_happens() {
     let mut law = build("flower:slow_start=none", &path(10));

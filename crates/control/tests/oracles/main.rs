@@ -1,7 +1,7 @@
-//! Every law against its formulas in floating point, event by event over the same weather.
+//! Every law against its formulas in floating point, event by event, over the same events.
 //!
-//! The bound is on the whole trajectory, not on a step: rounding may not add up. It is a thousandth of a
-//! packet plus a part in ten thousand of the window unless a test says otherwise.
+//! The bound holds for the whole trajectory and not for a step, so that rounding errors may not
+//! add up. It is 1/1000 packet plus 1/10000 of the window, unless a test says otherwise.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -16,7 +16,7 @@ use leeway_control::Path;
 const ABSOLUTE: f64 = 1e-3;
 const RELATIVE: f64 = 1e-4;
 
-/// Clear, delayed, lossy, marked and paused weather, and everything at once.
+/// Events without trouble; with delay, losses, marks and pauses; and with all of these.
 fn weathers(seed: u64) -> Vec<Weather> {
     let clear = Weather { seed, ..Weather::default() };
     vec![
@@ -153,7 +153,7 @@ fn lp() {
     );
 }
 
-/// K has a resolution of 1/4096 s and the cube one of a thousandth of a packet.
+/// K has a resolution of 1/4096 s, and the cube one of 1/1000 packet.
 #[test]
 fn cubic() {
     compare("cubic", |path| Cubic::new(path, false), 2e-3);
@@ -178,7 +178,7 @@ fn ledbatpp() {
     );
 }
 
-/// Means and indices have 8 and 16 fractional bits.
+/// Means have 8 fractional bits, memberships 16.
 #[test]
 fn flower() {
     compare("flower", Flower::new, 1e-3);

@@ -13,7 +13,8 @@ pub struct Cubic {
     prior: f64,
     w_est: f64,
     k: f64,
-    /// Seconds in congestion avoidance with permission to grow; none: no epoch.
+    /// Time in congestion avoidance in which the window may grow, in s; `None` outside of an
+    /// epoch.
     t: Option<f64>,
     timed_out: bool,
     last_us: u64,

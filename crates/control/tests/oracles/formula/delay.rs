@@ -1,12 +1,12 @@
 use leeway_control::{Ack, Path};
 
-/// Queuing delay as RFC 6817 words it, from all samples ever taken.
+/// The queuing delay as RFC 6817 words it, from all samples ever taken.
 #[derive(Default)]
 pub struct Delay {
     pub use_rtt: bool,
-    /// Time and value, the value unwrapped.
+    /// Time and value of each sample, without wrap.
     samples: Vec<(u64, i64)>,
-    /// Start and minimum of every interval.
+    /// Start and minimum of each interval.
     buckets: Vec<(u64, i64)>,
     pub history: usize,
     pub interval_us: u64,
@@ -19,7 +19,7 @@ impl Delay {
         Delay { use_rtt, history: 10, interval_us: 60_000_000, length: 4, ..Delay::default() }
     }
 
-    /// The sample of an ack, as an integer without wrap.
+    /// The sample of an acknowledgement, without wrap.
     fn sample(&self, ack: &Ack) -> i64 {
         if self.use_rtt {
             return i64::from(ack.rtt_us);

@@ -2,7 +2,7 @@ use super::delay::Delay;
 use super::{Oracle, Window, grows};
 use leeway_control::{Ack, Loss, Path};
 
-/// Triangular memberships with flat shoulders around 11 centres in ascending order.
+/// Triangular memberships of `x` around 11 ascending centres, with flat shoulders.
 pub fn memberships(x: f64, centres: &[f64; 11]) -> [f64; 11] {
     let mut degrees = [0.0; 11];
     for (i, degree) in degrees.iter_mut().enumerate() {
@@ -20,7 +20,8 @@ pub fn memberships(x: f64, centres: &[f64; 11]) -> [f64; 11] {
     degrees
 }
 
-/// All 121 rules, conjunction by minimum or product, centre average; packets per round trip.
+/// All 121 rules, with conjunction by minimum or by product, and the centre average. Unit: packets
+/// a round trip.
 pub fn infer(e_percent: f64, de_ms: f64, de_centres: &[f64; 11], product: bool) -> f64 {
     let e_centres: [f64; 11] = std::array::from_fn(|i| 20.0 * (i as f64 - 5.0));
     let e = memberships(e_percent, &e_centres);
@@ -45,7 +46,7 @@ pub struct Flower {
     delay: Delay,
     round: Vec<f64>,
     grown: f64,
-    /// Of every round trip.
+    /// Queuing delay of every round trip.
     pub q: Vec<f64>,
     s_plus: f64,
     s_minus: f64,
@@ -91,7 +92,7 @@ impl Flower {
         }
     }
 
-    /// dW in packets, or nothing in the loss-detection zone.
+    /// dW in packets; `None` in the loss-detection zone.
     fn control(&mut self, q: f64) -> Option<f64> {
         let before = self.q.last().copied().unwrap_or(q);
         self.q.push(q);
@@ -135,7 +136,7 @@ impl Oracle for Flower {
                     _ if self.window.slow() => {}
                     None => self.window.bytes = self.window.bytes.min(self.window.floor * mss),
                     Some(change) if change < 0.0 => self.window.lower_to(self.window.bytes + change * mss),
-                    // In recovery too: the window was at the floor when it began.
+                    // In recovery too, because the window was at the floor when it began.
                     Some(change) if controls(ack) => self.window.bytes += (change * mss).min(self.grown),
                     Some(_) => {}
                 }

@@ -59,7 +59,7 @@ impl LedbatPp {
     }
 
     fn scaled(&mut self, acked: f64) -> f64 {
-        // Whole bytes grow the window, the rest waits.
+        // Whole bytes are added to the window; the rest is carried over.
         let bytes = acked * (self.gain() * 65536.0).floor() / 65536.0 + self.carry;
         self.carry = bytes.fract();
         self.window.double(bytes.floor())

@@ -8,7 +8,7 @@ pub struct Lp {
     pub inference_rtts: f64,
     pub per_ack: bool,
     first_us: Option<u32>,
-    /// Smallest, largest and second largest.
+    /// Smallest, largest and second largest delay.
     least: f64,
     largest: f64,
     second: f64,
@@ -34,10 +34,10 @@ impl Lp {
         }
     }
 
-    /// Delays relative to the first one, so that an offset or a wrap does not matter.
+    /// Delays count from the first one, so that neither an offset nor a wrap matters.
     fn sample(&mut self, ack: &Ack) {
         let delay = f64::from(ack.owd_us.wrapping_sub(*self.first_us.get_or_insert(ack.owd_us)) as i32);
-        // The first delay is zero, and so is every extreme then.
+        // The first delay is zero, and so are all extremes at that time.
         self.smoothed += (delay - self.smoothed) / 8.0;
         self.least = self.least.min(delay);
         if delay > self.largest {

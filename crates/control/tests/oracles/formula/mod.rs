@@ -1,5 +1,5 @@
-//! The laws once more, in floating point and straight from the formulas: no fixed point, no incremental minima, no
-//! thought of speed. Windows and thresholds in bytes.
+//! The laws in floating point, straight from the formulas: no fixed point, no incremental minima,
+//! no optimisation. Windows and thresholds are in bytes.
 
 mod cubic;
 mod delay;
@@ -25,10 +25,11 @@ pub trait Oracle {
     fn on_ack(&mut self, ack: &Ack, path: &Path);
     fn on_loss(&mut self, loss: &Loss, path: &Path);
     fn window(&self) -> f64;
-    /// Infinite: not set.
+    /// The slow-start threshold; infinite if not set.
     fn ssthresh(&self) -> f64;
 
-    /// The last decision hung on less than the resolution of the law: either outcome is right.
+    /// Whether the last decision hung on less than the law's resolution, so that either outcome is
+    /// right.
     fn unsure(&self) -> bool {
         false
     }
@@ -43,18 +44,18 @@ pub trait Oracle {
     }
 }
 
-/// Whether an ack allows growth at all.
+/// Whether the acknowledgement allows growth at all.
 fn grows(ack: &Ack) -> bool {
     ack.app_limited == 0 && ack.recovering == 0 && ack.acked_bytes > 0
 }
 
-/// What Reno and most of the others do alike (RFC 5681).
+/// What most laws have in common with Reno (RFC 5681).
 #[derive(Clone, Debug)]
 pub struct Window {
     pub bytes: f64,
     pub ssthresh: f64,
     pub mss: f64,
-    /// In packets.
+    /// Smallest window, in packets.
     pub floor: f64,
     pub slow_start: bool,
     reacted_us: Option<u64>,
@@ -76,7 +77,7 @@ impl Window {
         self.slow_start && self.bytes.floor() < self.ssthresh
     }
 
-    /// Slow start with L = 2; the bytes left over.
+    /// Slow start with L = 2. Returns the bytes beyond the threshold.
     pub fn double(&mut self, acked: f64) -> f64 {
         let step = acked.min(2.0 * self.mss);
         let room = (self.ssthresh - self.bytes).max(0.0);
@@ -84,7 +85,8 @@ impl Window {
         (step - room).max(0.0).floor()
     }
 
-    /// The part of a round trip that an ack stands for: acked / W, one at most, W of one packet at least.
+    /// The part of a round trip that an acknowledgement stands for: acked / W, at most one; W is
+    /// at least one packet.
     pub fn share(&self, acked: f64) -> f64 {
         let window = self.bytes.max(self.mss);
         acked.min(window.floor()) / window
@@ -102,7 +104,7 @@ impl Window {
         }
     }
 
-    /// A decrease for delay: it is no reason to start slowly.
+    /// A decrease because of delay, which is no reason to return to slow start.
     pub fn yield_to(&mut self, bytes: f64) {
         self.lower_to(bytes);
         if self.slow() {
@@ -125,7 +127,7 @@ impl Window {
         self.reacted_us = Some(now_us);
     }
 
-    /// Loss as Reno.
+    /// A loss, as in Reno.
     pub fn lose(&mut self, beta: f64, loss: &Loss) {
         if loss.kind == Loss::TIMEOUT {
             if loss.timeouts <= 1 && self.fresh(loss) {

@@ -1,7 +1,7 @@
 use super::{Oracle, Window, grows};
 use leeway_control::{Ack, Loss, Path};
 
-/// Brakmo and Peterson 1995, with the round's smallest sample or the mean.
+/// Vegas (Brakmo and Peterson 1995), with the smallest or the mean sample of a round.
 pub struct Vegas {
     pub window: Window,
     pub alpha: f64,
@@ -116,7 +116,7 @@ impl Oracle for Vegas {
     }
 }
 
-/// Venkataramani, Kokku and Dahlin 2002.
+/// TCP Nice (Venkataramani, Kokku and Dahlin 2002).
 pub struct Nice {
     pub vegas: Vegas,
     pub threshold: f64,
