@@ -22,7 +22,7 @@ const SHOWN: &[(&str, u64)] = &[("GB", 1_000_000_000), ("MB", 1_000_000), ("kB",
 pub struct Bytes(u64);
 
 impl Bytes {
-    /// Nothing.
+    /// No data.
     pub const ZERO: Bytes = Bytes(0);
 
     /// `n` bytes.
@@ -35,7 +35,7 @@ impl Bytes {
         self.0
     }
 
-    /// The number of bits; stops at the end of the range.
+    /// The number of bits; at most `u64::MAX`.
     pub const fn bits(self) -> u64 {
         self.0.saturating_mul(8)
     }

@@ -1,9 +1,9 @@
 //! Time, data and rate as types.
 //!
-//! Everything above this crate speaks in these: an instant is a [`Time`], a span a [`Duration`], an amount of
-//! data [`Bytes`], a speed a [`Rate`]. Each parses what people write (`"50 ms"`, `"12.5 kB"`, `"10 Mbit/s"`)
-//! without going through floating point, prints the shortest exact form of itself, and does arithmetic that
-//! stops at the end of its range instead of wrapping.
+//! All other crates use these types: an instant is a [`Time`], a span a [`Duration`], an amount of
+//! data [`Bytes`], and bits per second a [`Rate`]. Each type reads what people write (`"50 ms"`,
+//! `"12.5 kB"`, `"10 Mbit/s"`) exactly, without floating point. It prints the shortest exact form.
+//! Its arithmetic stops at the ends of its range instead of wrapping.
 
 mod data;
 mod number;

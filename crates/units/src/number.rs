@@ -1,6 +1,6 @@
 //! Decimal numbers with a unit, read exactly.
 
-/// Why a quantity could not be read: what was given and what would be right.
+/// Why a quantity cannot be read: what was given, and what would be right.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{given}` is not {expected}")]
 pub struct ParseError {
@@ -10,7 +10,7 @@ pub struct ParseError {
 
 impl ParseError {
     pub(crate) fn new(given: &str, expected: &'static str) -> Self {
-        // A hostile file must not be able to print itself back at full length.
+        // Shortened, so that the text of a hostile file is not printed in full.
         ParseError { given: given.chars().take(60).collect(), expected }
     }
 }
@@ -22,13 +22,14 @@ fn split(text: &str) -> (&str, &str) {
     (&text[..end], text[end..].trim())
 }
 
-/// `number` x `scale`, exactly where the product is an integer and rounded half up where it is not.
+/// `number` × `scale`: exact if the product is an integer, and rounded half up if it is not.
 fn scaled(number: &str, scale: u64) -> Option<u64> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if whole.is_empty() && fraction.is_empty() {
         return None;
     }
-    // Eighteen decimals are below a nanosecond of a year; more cannot matter and could overflow.
+    // Eighteen decimals are less than a nanosecond in a year. More would make no difference, and
+    // could overflow.
     let fraction = &fraction[..fraction.len().min(18)];
     let (mut digits, mut denominator) = (0u128, 1u128);
     for c in whole.chars() {
@@ -49,7 +50,7 @@ fn push_digit(value: u128, c: char) -> Option<u128> {
     }
 }
 
-/// Reads `text` as a number with one of `units`; a bare number is accepted only where it is zero.
+/// Reads `text` as a number with one of `units`. A number without a unit has to be zero.
 pub(crate) fn parse(text: &str, units: &[(&str, u64)], expected: &'static str) -> Result<u64, ParseError> {
     let error = || ParseError::new(text, expected);
     let (number, unit) = split(text);
@@ -61,7 +62,8 @@ pub(crate) fn parse(text: &str, units: &[(&str, u64)], expected: &'static str) -
     scaled(number, scale).ok_or_else(error)
 }
 
-/// Writes `value` in the largest of `units` (largest first) that shows it exactly with at most three decimals.
+/// Writes `value` in the largest of `units` that shows it exactly with at most three decimals.
+/// `units` begins with the largest.
 pub(crate) fn display(
     value: u64,
     units: &[(&str, u64)],

@@ -1,4 +1,4 @@
-//! Speeds.
+//! Rates.
 
 use crate::data::Bytes;
 use crate::number::{self, ParseError};
@@ -32,15 +32,15 @@ const UNITS: &[(&str, u64)] = &[
 const SHOWN: &[(&str, u64)] =
     &[("Gbit/s", 1_000_000_000), ("Mbit/s", 1_000_000), ("kbit/s", 1_000), ("bit/s", 1)];
 
-/// A speed in bits per second.
+/// A rate in bits per second.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rate(u64);
 
 impl Rate {
-    /// Nothing moves.
+    /// Zero: no data passes.
     pub const ZERO: Rate = Rate(0);
 
-    /// A speed of `bits` per second.
+    /// A rate of `bits` per second.
     pub const fn from_bits_per_sec(bits: u64) -> Self {
         Rate(bits)
     }
@@ -50,7 +50,8 @@ impl Rate {
         self.0
     }
 
-    /// The time that `data` takes at this speed, rounded to the nanosecond; [`Duration::MAX`] at speed zero.
+    /// The time that `data` takes at this rate, rounded to the nearest nanosecond;
+    /// [`Duration::MAX`] at rate zero.
     pub fn time_for(self, data: Bytes) -> Duration {
         const NANOS: u64 = 1_000_000_000;
         match (data.bits().checked_mul(NANOS), self.0) {
@@ -63,13 +64,13 @@ impl Rate {
         }
     }
 
-    /// The data that passes in `span`, rounded down to the byte.
+    /// The data that pass in `span`, rounded down to whole bytes.
     pub fn data_in(self, span: Duration) -> Bytes {
         let bytes = u128::from(self.0) * u128::from(span.nanos()) / 8_000_000_000;
         Bytes::new(u64::try_from(bytes).unwrap_or(u64::MAX))
     }
 
-    /// The speed at which `data` passes in `span`, rounded down; the fastest there is in no time.
+    /// The rate at which `data` pass in `span`, rounded down. The largest rate if `span` is zero.
     pub fn of(data: Bytes, span: Duration) -> Rate {
         let bits = u128::from(data.bits()) * 1_000_000_000;
         Rate(bits.checked_div(u128::from(span.nanos())).and_then(|r| r.try_into().ok()).unwrap_or(u64::MAX))

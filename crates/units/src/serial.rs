@@ -1,4 +1,4 @@
-//! Quantities in files: always text with a unit, so that no file holds a bare number that can be misread.
+//! Quantities in files: always text with a unit, because a number without a unit can be misread.
 
 use crate::{Bytes, Duration, Rate, Size, Time};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};

@@ -1,4 +1,4 @@
-//! Buffer sizes, which people give in packets, in bytes or against the bandwidth-delay product.
+//! Buffer sizes, in packets, in bytes, or in multiples of the bandwidth-delay product.
 
 use crate::data::Bytes;
 use crate::number::{self, ParseError};
@@ -7,18 +7,18 @@ use std::str::FromStr;
 
 const EXPECTED: &str = "a buffer size such as \"84 pkt\", \"150 kB\", \"1.5 BDP\" or \"unlimited\"";
 
-/// Millionths of one.
+/// One BDP, in millionths.
 const BDP: u64 = 1_000_000;
 
-/// How much a buffer holds.
+/// The size of a buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Size {
-    /// So many packets, of whatever length.
+    /// This many packets, of any length.
     Packets(u32),
-    /// So many bytes.
+    /// This many bytes.
     Bytes(Bytes),
-    /// Millionths of the bandwidth-delay product of the path; whoever knows the path resolves it, rounding up
-    /// to whole packets.
+    /// Millionths of the path's bandwidth-delay product. The caller that knows the path computes
+    /// it, rounded up to whole packets.
     Bdp(u64),
     /// No limit.
     Unlimited,

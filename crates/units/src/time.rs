@@ -17,11 +17,12 @@ const UNITS: &[(&str, u64)] = &[
 ];
 const SHOWN: &[(&str, u64)] = &[("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
 
-/// An instant: nanoseconds since the start of the run (or of the process, in real time).
+/// An instant: nanoseconds since the start of the run; in real time, since the start of the
+/// process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(u64);
 
-/// A span of time in nanoseconds; 584 years at most, where sums stop.
+/// A span of time in nanoseconds. The longest is 584 years, where sums stop.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Duration(u64);
 
@@ -61,17 +62,17 @@ impl Time {
         self.0 / 1_000
     }
 
-    /// Seconds since the start, for people and plots.
+    /// Seconds since the start, for output and plots.
     pub fn secs_f64(self) -> f64 {
         self.0 as f64 * 1e-9
     }
 
-    /// The span from `earlier` to here; zero if `earlier` is later.
+    /// The span from `earlier` to this instant; zero if `earlier` is later.
     pub const fn since(self, earlier: Time) -> Duration {
         Duration(self.0.saturating_sub(earlier.0))
     }
 
-    /// The instant `span` later, or nothing past the end of time.
+    /// The instant `span` later; `None` beyond the last instant.
     pub const fn checked_add(self, span: Duration) -> Option<Time> {
         match self.0.checked_add(span.0) {
             Some(ns) => Some(Time(ns)),
@@ -81,9 +82,9 @@ impl Time {
 }
 
 impl Duration {
-    /// No time at all.
+    /// An empty span.
     pub const ZERO: Duration = Duration(0);
-    /// The longest span there is.
+    /// The longest span.
     pub const MAX: Duration = Duration(u64::MAX);
 
     /// A span of `ns` nanoseconds.
@@ -106,7 +107,8 @@ impl Duration {
         Duration(s.saturating_mul(1_000_000_000))
     }
 
-    /// A span of `s` seconds, rounded to the nanosecond; negative and NaN are zero, too long is [`Duration::MAX`].
+    /// A span of `s` seconds, rounded to the nearest nanosecond. Zero for negative numbers and
+    /// NaN, [`Duration::MAX`] for numbers that are too large.
     pub fn from_secs_f64(s: f64) -> Self {
         Duration((s * 1e9).round() as u64)
     }
@@ -121,22 +123,22 @@ impl Duration {
         self.0 / 1_000
     }
 
-    /// Seconds, for people and plots.
+    /// Seconds, for output and plots.
     pub fn secs_f64(self) -> f64 {
         self.0 as f64 * 1e-9
     }
 
-    /// Milliseconds, for people and plots.
+    /// Milliseconds, for output and plots.
     pub fn millis_f64(self) -> f64 {
         self.0 as f64 * 1e-6
     }
 
-    /// Whether this is no time at all.
+    /// Whether the span is empty.
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }
 
-    /// The sum, or nothing past the longest span.
+    /// The sum; `None` if it is longer than the longest span.
     pub const fn checked_add(self, other: Duration) -> Option<Duration> {
         match self.0.checked_add(other.0) {
             Some(ns) => Some(Duration(ns)),
@@ -144,7 +146,8 @@ impl Duration {
         }
     }
 
-    /// The span rounded down to a multiple of `step` (a clock's resolution); a zero step changes nothing.
+    /// The span rounded down to a multiple of `step`, such as a clock's resolution. A step of zero
+    /// changes nothing.
     pub const fn floor_to(self, step: Duration) -> Duration {
         if step.0 <= 1 { self } else { Duration(self.0 - self.0 % step.0) }
     }
@@ -212,7 +215,7 @@ impl Mul<u64> for Duration {
 
 impl Div<u64> for Duration {
     type Output = Duration;
-    /// A zero divisor gives the longest span.
+    /// The longest span if the divisor is zero.
     fn div(self, divisor: u64) -> Duration {
         self.0.checked_div(divisor).map_or(Duration::MAX, Duration)
     }
