@@ -1,15 +1,15 @@
-//! When the account of a cgroup takes what its uploads have for a share: `bpf/account.h`, compiled
-//! for this machine.
+//! The judgement of a cgroup's account: whether the uploads get a steady share of the line, or
+//! yield, or come back. Tests `bpf/account.h`, compiled for this machine.
 
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// A second: part of the line, retransmissions, part of the time busy, queuing delay in
-/// milliseconds.
+/// One second: share of the line, retransmissions, share of the time in which the uploads were
+/// busy, queuing delay in ms.
 type Second = (f64, u64, f64, f64);
 
-/// The line of all cases, in bytes a second.
+/// Rate of the line in all cases. Unit: bytes/s.
 const LINE: f64 = 1.25e6;
 
 fn driver(target_us: u32) -> PathBuf {
@@ -87,7 +87,7 @@ fn a_share_of_a_law_without_target_is_any_steady_part_beside_a_queue() {
     told(0, &[("a law that knows nothing of queues", part(5.3, 0.5), false)]);
 }
 
-/// What an account of a law with this target says of seconds.
+/// Checks the judgement of an account of a law with the target `target_us` on each case.
 fn told(target_us: u32, cases: &[(&str, Vec<Second>, bool)]) {
     let driver = driver(target_us);
     for (what, seconds, expected) in cases {

@@ -1,4 +1,4 @@
-//! What a loaded law does.
+//! Behaviour of a loaded law.
 
 use crate::replay::Replayed;
 use crate::testbed::{Chance, Testbed, ready, unique};
@@ -69,8 +69,8 @@ fn a_window_below_one_segment_still_sends() {
     if !ready() {
         return;
     }
-    // CUBIC holds 60 kB at 2 Mbit/s, 240 ms: far above the target, so the window falls to its
-    // floor.
+    // CUBIC keeps 60 kB in the queue at 2 Mbit/s, which is 240 ms. That is far above the target,
+    // so the window falls to its floor.
     let bed = Testbed::new("2mbit", "60k", Chance::None);
     let law = Pinned::new("sub", "ledbat:target=10ms,floor=0.2,gain_down=10");
     let loaded = law.loaded();
@@ -85,8 +85,8 @@ fn a_window_below_one_segment_still_sends() {
         primary.send();
         flow.send();
     }
-    // Times are taken outside of what is counted, because this thread may stand still in between,
-    // and a dozen segments outweigh those of the way down.
+    // The clock is read outside of the counted interval, because this thread may be suspended in
+    // between. A dozen segments outweigh those that were sent before the window was at its floor.
     let began = Instant::now();
     let before = (flow.acknowledged(), primary.acknowledged());
     while flow.acknowledged() < before.0 + 16_000 {
@@ -99,17 +99,19 @@ fn a_window_below_one_segment_still_sends() {
     let kbps = |bytes: u64| bytes as f64 * 8e-3 / span;
     let (own, other) = (kbps(after.0 - before.0), kbps(after.1 - before.1));
     eprintln!("below one segment: {own:.0} kbit/s beside {other:.0} of CUBIC");
-    // One segment every round trip would be 48 kbit/s or more.
+    // One segment in every round trip would be 48 kbit/s or more.
     assert!(own < 40.0 && other > 1000.0, "{own} beside {other} kbit/s");
 }
 
-/// A receiver that delays acks keeps that of a lone segment for 40 ms, which looks like a queue.
+/// A receiver that delays acknowledgements holds that of a lone segment back for 40 ms, which
+/// looks like a queue.
 #[test]
 fn a_window_of_one_segment_leaves_as_pairs_at_its_rate() {
     if !ready() {
         return;
     }
-    // CUBIC holds 60 kB at 10 Mbit/s, 48 ms: far above the target, so the window falls to its floor.
+    // CUBIC keeps 60 kB in the queue at 10 Mbit/s, which is 48 ms. That is far above the target,
+    // so the window falls to its floor.
     let bed = Testbed::new("10mbit", "60k", Chance::None);
     let mut primary = bed.flow("cubic");
     let mut replay = Replayed::new("ledbat:target=5ms,floor=1,gain_down=10");
@@ -119,14 +121,14 @@ fn a_window_of_one_segment_leaves_as_pairs_at_its_rate() {
         flow.send();
         replay.read();
     }
-    // Not the segments of the way down.
+    // Without the segments that were sent before the window was at its floor.
     let settled = &replay.seen.below_two[30..];
     let segments = |bytes: u64, path: &Path| bytes / u64::from(path.mss_bytes);
     let inflight = |(ack, path): &(Ack, Path)| segments(ack.prior_inflight_bytes, path);
     // The receiver answers a pair with one acknowledgement or, after a pause, with two.
     let pairs = settled.iter().filter(|seen| inflight(seen) == 2).count();
     let lone = settled.windows(2).filter(|two| inflight(&two[0]) != 2 && inflight(&two[1]) == 1).count();
-    // One segment a round trip, whatever leaves together; a busy machine only takes longer.
+    // One segment in a round trip, in pairs or not. A busy machine only takes longer.
     let spans =
         settled[1..].iter().map(|(ack, path)| segments(ack.acked_bytes, path) * u64::from(path.srtt_us));
     let (due_us, took_us) = (spans.sum::<u64>(), settled[59].0.now_us - settled[0].0.now_us);

@@ -1,5 +1,5 @@
-//! What goes wrong from outside: programs and loaders that are killed, namespaces that vanish,
-//! kernels that refuse.
+//! Faults from outside: programs and loaders that are killed, namespaces that vanish, kernels that
+//! refuse a law.
 
 use crate::replay::Replayed;
 use crate::testbed::{Chance, End, Testbed, ready, unique};
@@ -14,15 +14,15 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// What the build script made of `tests/bpf`.
+/// An object that the build script makes from `tests/bpf`.
 macro_rules! object {
     ($name:literal) => {
         concat!(env!("OUT_DIR"), "/", $name, ".bpf.o")
     };
 }
 
-/// This test binary as a child that does what the test of that name does when `LEEWAY_TEST_LAW` is
-/// set.
+/// Starts this test binary as a child, with `LEEWAY_TEST_LAW` set. It runs the test `test`, which
+/// then does what its name says.
 fn child(test: &str, law: &str) -> Child {
     Command::new(std::env::current_exe().expect("this test"))
         .args(["--exact", test])
@@ -61,7 +61,7 @@ fn a_killed_loader_leaves_a_whole_law_or_nothing() {
                 whole += 1;
             }
             Err(KernelError::Unknown { .. }) => {
-                // Nothing holds the name either: it can be loaded.
+                // The name is free as well: another law can be loaded under it.
                 let load = Load { name: name.clone(), ..Load::new(spec("newreno")) };
                 load.pinned().unwrap_or_else(|error| panic!("after a kill: {error}"));
                 nothing += 1;
@@ -72,7 +72,7 @@ fn a_killed_loader_leaves_a_whole_law_or_nothing() {
     eprintln!("killed loaders left {whole} whole laws and {nothing} times nothing");
 }
 
-/// The child of the test above; by itself it has nothing to do.
+/// The child process of the test above. Run as a test, it does nothing.
 #[test]
 fn loads_what_a_parent_asks_for() {
     if let Ok(name) = std::env::var("LEEWAY_TEST_LAW") {
@@ -80,7 +80,7 @@ fn loads_what_a_parent_asks_for() {
     }
 }
 
-/// Where there is no memory for a law's state when the connection begins, the law begins later.
+/// If there is no memory for a law's state when a connection begins, the law begins later.
 #[test]
 fn a_law_begins_when_there_is_memory_for_its_state() {
     if !ready() {
@@ -88,7 +88,7 @@ fn a_law_begins_when_there_is_memory_for_its_state() {
     }
     let bed = Testbed::new("20mbit", "60k", Chance::None);
     let mut replay = Replayed::new("newreno");
-    // Bytes that a socket may have beside its buffers, among them the state of a law.
+    // Bytes that a socket may use beside its buffers. The state of a law is among them.
     bed.sysctl(End::Sender, "net/core/optmem_max", "1");
     let mut flow = bed.flow(&replay.name);
     let enough = 300_000;
@@ -102,8 +102,7 @@ fn a_law_begins_when_there_is_memory_for_its_state() {
     replay.report();
 }
 
-/// Loading takes what the verifier takes, a few microseconds an instruction; the count does not
-/// depend on the machine.
+/// The verifier takes a few µs for each instruction. Their number does not depend on the machine.
 #[test]
 fn who_cleans_up_waits_for_a_cgroup_in_the_making() {
     if !ready() {
@@ -168,18 +167,18 @@ fn the_sockets_of_a_killed_program_are_gone() {
     nothing_stays(law, loaded);
 }
 
-/// Unloads the law, whose sockets are gone, and looks for its programs.
+/// Unloads the law, whose sockets are gone, and checks that its programs go too.
 fn nothing_stays(law: Pinned, loaded: Loaded) {
     assert!(!loaded.costs().is_empty(), "its programs are there");
     drop(law);
     wait_for("all programs gone", || loaded.costs().is_empty());
 }
 
-/// The child of the test above; by itself it has nothing to do.
+/// The child process of the test above. Run as a test, it does nothing.
 #[test]
 fn sends_what_a_parent_asks_for() {
     let Ok(law) = std::env::var("LEEWAY_TEST_LAW") else { return };
-    // A parent that is stopped by hand leaves no child that sends for ever.
+    // If the parent is killed, the child must not go on sending.
     let kill = Some(rustix::process::Signal::KILL);
     rustix::process::set_parent_process_death_signal(kill).expect("any signal will do");
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -196,7 +195,8 @@ fn flows_of_a_namespace_that_is_deleted_end_and_leave_nothing() {
         return;
     }
     let bed = Testbed::new("20mbit", "60k", Chance::Loss);
-    // What was not sent keeps a closed socket for as many timeouts, and nothing answers any more.
+    // A closed socket with unsent data lives for this number of timeouts, because nothing answers
+    // any more.
     bed.sysctl(End::Sender, "net/ipv4/tcp_orphan_retries", "2");
     let law = Pinned::new("nsd", "flower");
     let loaded = law.loaded();
@@ -204,8 +204,8 @@ fn flows_of_a_namespace_that_is_deleted_end_and_leave_nothing() {
     flows.iter_mut().for_each(|flow| flow.send());
     let sockets = || loaded.sockets().expect("the sockets").len();
     assert_eq!(sockets(), 3);
-    // The names go now, the namespaces with the last socket in them. Until then nobody can enter
-    // them to list it.
+    // The names of the namespaces are removed now, the namespaces with their last socket. In
+    // between nobody can enter them to list the socket.
     bed.delete();
     flows.iter_mut().for_each(|flow| flow.send());
     assert_eq!(sockets(), 0);
@@ -229,7 +229,7 @@ fn a_law_is_loaded_with_different_parameters_side_by_side() {
     assert_eq!(of(&near), ("ledbat:target=5ms".to_owned(), 1));
     assert_eq!(of(&far), ("ledbat:target=50ms".to_owned(), 2));
     drop(near);
-    // A namespace that `ip netns add` is making at that moment.
+    // A namespace as `ip netns add` leaves it while it is being made.
     let unfinished = format!("/run/netns/{}", unique("unf"));
     std::fs::write(&unfinished, "").expect("a file");
     let left = of(&far).1;
@@ -265,7 +265,7 @@ fn what_the_verifier_says_is_shown() {
     assert_eq!(*law, "newreno");
     assert!(log.contains("no write support to tcp_sock"), "{log}");
     assert!(error.to_string().contains(log.as_str()));
-    // Nothing stays: the name is free.
+    // Nothing stays loaded: the name is free.
     assert!(matches!(Loaded::find(&load.name), Err(KernelError::Unknown { .. })));
     load.pinned().unwrap_or_else(|error| panic!("{error}"));
     drop(Pinned(load.name));

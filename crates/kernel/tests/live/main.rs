@@ -1,5 +1,5 @@
-//! The laws in this machine's kernel, over TCP between network namespaces. Needs root; skips
-//! elsewhere.
+//! The laws in this machine's kernel, over TCP between network namespaces. The tests need root,
+//! and are skipped without it.
 
 mod behaviour;
 mod faults;
@@ -11,7 +11,7 @@ mod testbed;
 use leeway_control::LawSpec;
 use leeway_kernel::{Load, Loaded};
 
-/// A law that is pinned until the end of a test, however it ends.
+/// A law that stays loaded until the end of a test, also if the test fails.
 struct Pinned(String);
 
 impl Pinned {

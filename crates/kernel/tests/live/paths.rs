@@ -1,11 +1,11 @@
-//! Record and replay, over every kind of path.
+//! Record and replay over paths of every kind.
 
 use crate::replay::{Replayed, Seen};
 use crate::testbed::{Chance, End, Flow, Testbed, clock, ready};
 use std::time::{Duration, Instant};
 
-/// All laws at the same time, each on a path of its own, so that what one leaves does not depend
-/// on the others.
+/// Runs all laws at the same time, each on a path of its own, so that no law depends on traffic of
+/// another.
 fn each_law(path: impl Fn(&'static str) + Sync) {
     if ready() {
         std::thread::scope(|scope| {
@@ -25,8 +25,9 @@ fn every_law(chance: Chance, enough: impl Fn(&Seen) -> bool + Sync) {
     });
 }
 
-/// Sends over connections of three seconds. A connection learns how far packets are out of order, and then it
-/// takes fewer of them for lost; after losses in a row, a law that yields sends a segment in seconds.
+/// Sends over connections of 3 s each. On a longer connection the kernel learns how far packets
+/// are reordered, and then finds fewer losses. And after losses in a row, a law that yields sends
+/// a segment every few seconds only.
 fn one_after_another(replay: &mut Replayed, connect: impl Fn(&str) -> Flow, enough: impl Fn(&Seen) -> bool) {
     while !enough(&replay.seen) {
         let (mut flow, began) = (connect(&replay.name), Instant::now());
@@ -68,7 +69,8 @@ fn every_law_does_the_same_here_and_in_the_kernel_after_a_timeout_that_was_none(
         while replay.seen.undos == 0 {
             let mut flow = bed.flow(&replay.name);
             let Seen { acks, timeouts, .. } = replay.seen;
-            // Early, because what is behind a lone segment is what tells that it was not lost.
+            // After a few acknowledgements, because the segments behind a lone segment are what
+            // shows that it was not lost.
             replay.send_until(&mut flow, |seen| seen.acks >= acks + 20);
             bed.hold("60k");
             replay.send_until(&mut flow, |seen| seen.timeouts > timeouts);
@@ -93,12 +95,12 @@ fn every_law_does_the_same_here_and_in_the_kernel_after_idling() {
         let mut flow = bed.flow(&replay.name);
         replay.send_until(&mut flow, |seen| seen.acks >= 100);
         replay.drain(&flow);
-        // Longer than a retransmission timeout, which is 200 ms and a round trip.
+        // Longer than the retransmission timeout, which is 200 ms and a round trip.
         std::thread::sleep(Duration::from_millis(600));
         let before = replay.seen.acks;
         replay.send_until(&mut flow, |seen| seen.acks >= before + 100);
         let Seen { restarts, most_inflight_bytes, .. } = &replay.seen;
-        // A busy machine can be silent for as long, with a queue that is not empty.
+        // On a busy machine, the sender can be silent as long while its queue is not empty.
         let least = restarts.iter().min_by_key(|(ack, _)| ack.prior_inflight_bytes);
         let (restart, initial_bytes) = least.unwrap_or_else(|| panic!("{law}: it did not idle"));
         let inflight = restart.prior_inflight_bytes;
@@ -134,7 +136,8 @@ fn timestamps_in_microseconds() {
         let mut replay = Replayed::new(law);
         let mut flow = bed.flow(&replay.name);
         replay.send_until(&mut flow, |seen| seen.acks >= 150);
-        // Behind a hole there is no delay, and the resolution 0.
+        // While a segment is missing, an acknowledgement has no delay sample, and its resolution
+        // is 0.
         let resolutions_us = &replay.seen.resolutions_us;
         assert!(resolutions_us.contains(&1) && !resolutions_us.contains(&1000), "{law}: {resolutions_us:?}");
         let owd_us = &replay.seen.owd_us;
@@ -160,14 +163,14 @@ fn a_peer_without_timestamps() {
 #[test]
 fn a_peer_without_window_scaling() {
     each_law(|law| {
-        // 200 kB of buffer: windows would grow beyond the 64 kB that can be announced.
+        // With a buffer of 200 kB, windows would grow beyond the 64 kB that can be announced.
         let bed = Testbed::new("20mbit", "200k", Chance::None);
         bed.sysctl(End::Receiver, "net/ipv4/tcp_window_scaling", "0");
         let mut replay = Replayed::new(law);
         let mut flow = bed.flow(&replay.name);
         replay.send_until(&mut flow, |seen| seen.acks >= 250);
         let Seen { most_inflight_bytes, app_limited, .. } = &replay.seen;
-        // Packets are counted as whole segments; the last one of a window may be a part of one.
+        // The kernel counts whole segments. The last one of a window may be a partial one.
         assert!(
             *most_inflight_bytes <= 65_535u64.div_ceil(1448) * 1448,
             "{law}: {most_inflight_bytes} bytes in flight"
@@ -179,7 +182,7 @@ fn a_peer_without_window_scaling() {
     });
 }
 
-/// The delays of consecutive samples, as differences.
+/// Differences between consecutive delay samples.
 fn steps_us(seen: &Seen) -> impl Iterator<Item = i32> {
     seen.owd_us.windows(2).map(|pair| pair[1].wrapping_sub(pair[0]).cast_signed())
 }
@@ -190,7 +193,7 @@ fn timestamps_that_wrap_are_no_jump() {
         let bed = Testbed::new("20mbit", "60k", Chance::None);
         let mut replay = Replayed::new(law);
         let mut flow = bed.flow("reno");
-        // The clocks of both ends are at zero in a second, one after the other.
+        // The clocks of the two ends reach zero within a second, one after the other.
         clock::set(&mut flow, End::Sender, 0u32.wrapping_sub(1000));
         clock::set(&mut flow, End::Receiver, 0u32.wrapping_sub(1200));
         flow.choose(&replay.name);
@@ -227,7 +230,7 @@ fn a_peer_whose_clock_jumps_is_survived() {
     });
 }
 
-/// `settimeofday` and `adjtime` move CLOCK_REALTIME; what the laws see is CLOCK_MONOTONIC.
+/// `settimeofday` and `adjtime` change CLOCK_REALTIME. The laws get CLOCK_MONOTONIC.
 #[test]
 fn the_laws_are_told_the_monotonic_time() {
     if !ready() {

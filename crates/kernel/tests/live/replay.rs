@@ -1,5 +1,5 @@
-//! What the kernel told a law, told to the same law in user space: every byte of its state has to
-//! be equal.
+//! Replay: gives the events that the kernel's law has recorded to the same law in user space.
+//! Every byte of both states has to be equal.
 
 use crate::spec;
 use crate::testbed::{Flow, unique};
@@ -9,11 +9,11 @@ use std::collections::HashMap;
 use std::fmt;
 use std::time::{Duration, Instant};
 
-/// A law that is being recorded, and the same law here.
+/// A law whose events are recorded, and the same law in user space.
 pub struct Replayed {
-    /// The kernel's name for it.
+    /// The law's name in the kernel.
     pub name: String,
-    /// What was seen so far.
+    /// What the records have shown so far.
     pub seen: Seen,
     spec: LawSpec,
     recording: Recording,
@@ -21,36 +21,36 @@ pub struct Replayed {
     deadline: Instant,
 }
 
-/// One connection's law here.
+/// The law in user space of one connection.
 struct Socket {
     law: Law,
-    /// The number of the last event.
+    /// Number of the last event.
     number: u32,
-    /// When the last acknowledgement came.
+    /// Time of the last acknowledgement.
     acked_us: Option<u64>,
 }
 
-/// What the records had.
+/// Counters of what the records have shown.
 #[derive(Default)]
 pub struct Seen {
     pub acks: usize,
     pub losses: usize,
-    /// Of the losses, those by a retransmission timeout.
+    /// Losses found by a retransmission timeout.
     pub timeouts: usize,
     pub marks: usize,
     pub undos: usize,
-    /// The first acknowledgements of a connection after a quarter of a second without any, and its
+    /// The first acknowledgement of a connection after 250 ms without one, and the connection's
     /// initial window.
     pub restarts: Vec<(Ack, u32)>,
     /// The acknowledgements after which the window was below two segments.
     pub below_two: Vec<(Ack, Path)>,
     pub most_inflight_bytes: u64,
     pub app_limited: usize,
-    /// Of the one-way delays, those samples that have one.
+    /// One-way delays of the acknowledgements that have one.
     pub owd_us: Vec<u32>,
-    /// Resolutions of the one-way delays: 0, 1 or 1000, as they came.
+    /// Resolutions of the one-way delays (0, 1 or 1000 µs), in order.
     pub resolutions_us: Vec<u32>,
-    /// Of the last event.
+    /// Time of the last event.
     pub now_us: u64,
 }
 
@@ -64,7 +64,7 @@ impl Replayed {
         Replayed { name, spec, recording, sockets: HashMap::new(), seen: Seen::default(), deadline }
     }
 
-    /// Sends until the records have had enough.
+    /// Sends until the records show `enough`.
     pub fn send_until(&mut self, flow: &mut Flow, enough: impl Fn(&Seen) -> bool) {
         while !enough(&self.seen) {
             flow.send();
@@ -82,7 +82,7 @@ impl Replayed {
         Instant::now() > self.deadline
     }
 
-    /// Waits until everything that was sent has arrived.
+    /// Waits until all bytes that were sent have arrived.
     pub fn drain(&mut self, flow: &Flow) {
         while !flow.drained() {
             std::thread::sleep(Duration::from_millis(5));
@@ -90,10 +90,10 @@ impl Replayed {
         }
     }
 
-    /// Compares what was recorded meanwhile.
+    /// Reads new records, and compares the states.
     pub fn read(&mut self) {
         assert!(!self.late(), "{}: in three minutes only {}", self.spec, self.seen);
-        // What fails inside the reading goes through libbpf, where nothing can be said of it.
+        // A panic inside the callback would pass through libbpf, and could not be reported.
         let mut records = Vec::new();
         self.recording.read(Duration::ZERO, |record| records.push(record)).expect("the ring buffer");
         for record in records {
@@ -101,7 +101,7 @@ impl Replayed {
         }
     }
 
-    /// One line for the log of the test.
+    /// Prints one line for the test's log.
     pub fn report(&self) {
         eprintln!("{}: {} lead to equal states", self.spec, self.seen);
     }

@@ -1,4 +1,4 @@
-//! What the receiver's TCP says on the wire: a packet socket in its namespace.
+//! Captures the windows that the receiver's TCP announces, with a packet socket in its namespace.
 
 use crate::testbed::{End, Testbed, inside};
 use rustix::net::{AddressFamily, Protocol, RecvFlags, SocketType, recv, socket, sockopt};
@@ -6,25 +6,26 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::os::fd::OwnedFd;
 
-/// ETH_P_ALL in the order of the network.
+/// ETH_P_ALL in network byte order.
 const ALL: u32 = 0x0003_u16.to_be() as u32;
 
-/// The right edges that connections announced, by their local port.
+/// The announced windows of connections, by their local port.
 pub struct Capture {
     socket: OwnedFd,
     pub edges: BTreeMap<u16, Edge>,
 }
 
-/// What was announced by one connection.
+/// What one connection has announced.
 #[derive(Debug, Default)]
 pub struct Edge {
     scale: u8,
-    /// The acknowledgement with its window; after the handshake.
+    /// Right edge of the last window: acknowledgement plus window. `None` before the handshake has
+    /// ended.
     pub right: Option<u32>,
-    /// How far it ever went back.
+    /// Largest distance by which the right edge ever moved back.
     pub most_retreat_bytes: u32,
     pub announcements: usize,
-    /// The window that came with the SYN.
+    /// Window in the SYN.
     pub first_window: u32,
     pub least_window: u32,
 }
@@ -40,7 +41,7 @@ impl Capture {
         Capture { socket, edges: BTreeMap::new() }
     }
 
-    /// Looks at what came until now.
+    /// Reads all packets that have arrived.
     pub fn read(&mut self) {
         let mut frame = [0; 2048];
         while let Ok((length, _)) = recv(&self.socket, &mut frame, RecvFlags::DONTWAIT) {
@@ -48,7 +49,7 @@ impl Capture {
         }
     }
 
-    /// A frame of Ethernet with IPv4 and TCP that this end sent.
+    /// Evaluates an Ethernet frame with IPv4 and TCP that this end has sent.
     fn see(&mut self, frame: &[u8]) {
         let Some(ip) = frame.get(14..34).filter(|_| frame[12..14] == [8, 0]) else { return };
         if ip[9] != 6 || ip[12..16] != [10, 77, 2, 1] {

@@ -1,5 +1,5 @@
-//! Programs that download: processes of their own in a cgroup of their own, and a server that
-//! sends.
+//! Programs that download: each is a process of its own in a cgroup of its own. And the server
+//! that sends to them.
 
 use crate::testbed::{End, Testbed, inside, unique};
 use rustix::net::sockopt;
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 const ASKED: &str = "LEEWAY_TEST_DOWNLOAD";
 
-/// A cgroup that goes with its last process.
+/// A cgroup that is removed once its last process has ended.
 pub struct Cgroup(PathBuf);
 
 impl Cgroup {
@@ -45,12 +45,12 @@ impl Drop for Cgroup {
     }
 }
 
-/// A program that downloads over some connections until it is dropped.
+/// A program that downloads over some connections, until it is dropped.
 pub struct Downloads(Child);
 
 impl Downloads {
-    /// Endless ones, or objects of `size` bytes one after the other, each over a connection of its
-    /// own.
+    /// Starts endless downloads (`size` 0), or downloads of `size` bytes one after the other, each
+    /// over a connection of its own.
     pub fn begin(
         cgroup: &Cgroup,
         bed: &Testbed,
@@ -70,7 +70,7 @@ impl Downloads {
         Downloads(child)
     }
 
-    /// The child's part; returns where there is no parent.
+    /// Runs the child's part. Returns if this process is not such a child.
     pub fn be_a_child() {
         let Ok(asked) = std::env::var(ASKED) else { return };
         let words: Vec<&str> = asked.split(' ').collect();
@@ -99,10 +99,10 @@ impl Drop for Downloads {
     }
 }
 
-/// One connection; whether another one is to come.
+/// Downloads over one connection. Returns whether to open another one.
 fn download(address: SocketAddr, size: usize) -> bool {
     let Ok(mut stream) = TcpStream::connect(address) else {
-        // Addresses of IPv6 take a while to be usable.
+        // IPv6 addresses cannot be used in the first moments.
         thread::sleep(Duration::from_millis(50));
         return true;
     };
@@ -114,19 +114,19 @@ fn download(address: SocketAddr, size: usize) -> bool {
     size > 0
 }
 
-/// Sends to whoever connects.
+/// A server that sends to every client.
 pub struct Server {
     address: SocketAddr,
     ended: Arc<AtomicBool>,
 }
 
 impl Server {
-    /// At that address of the sender.
+    /// A server at `address` on the sender.
     pub fn new(bed: &Testbed, address: &str) -> Server {
         Server::at(bed, End::Sender, address)
     }
 
-    /// At that address of one end.
+    /// A server at `address` on one end.
     pub fn at(bed: &Testbed, end: End, address: &str) -> Server {
         let address: IpAddr = address.parse().expect("an address");
         let listener = inside(bed.netns(end), || TcpListener::bind((address, 0))).expect("a listener");

@@ -1,4 +1,5 @@
-//! Control from the receiver, over TCP between network namespaces. Needs root; skips elsewhere.
+//! Control from the receiver, over TCP between network namespaces. The tests need root, and are
+//! skipped without it.
 
 mod capture;
 mod downloads;
@@ -18,7 +19,7 @@ use std::time::{Duration, Instant};
 use testbed::{Chance, End, Testbed, ready, unique};
 
 const SENDER: &str = "10.77.1.1";
-/// The link of most tests, in bytes a second; its buffer holds 200 ms.
+/// Rate of the link in most tests. Unit: bytes/s. Its buffer holds 200 ms.
 const LINK: f64 = 1.25e6;
 
 fn bed() -> Testbed {
@@ -33,7 +34,7 @@ fn budget(receiving: &Receiving) -> Budget {
     receiving.budget().unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// A download of somebody else, under CUBIC, until it is dropped.
+/// A download of another user under CUBIC, until it is dropped.
 struct Primary {
     received: Arc<AtomicU64>,
     over: Arc<AtomicBool>,
@@ -62,8 +63,7 @@ impl Drop for Primary {
     }
 }
 
-/// Waits until in some second the downloads and the primary have had parts of the link that are
-/// right.
+/// Waits for a second in which the shares of the downloads and of the primary are `right`.
 fn wait_for_parts(
     receiving: &Receiving,
     primary: Option<&Primary>,
@@ -88,7 +88,7 @@ fn wait_for_parts(
     }
 }
 
-/// As for the laws of senders: `the_verifier_is_done_with_a_law_soon`.
+/// As `the_verifier_is_done_with_a_law_soon` for the laws of senders.
 #[test]
 fn the_verifier_is_done_with_it_soon() {
     if !ready() {
@@ -97,7 +97,7 @@ fn the_verifier_is_done_with_it_soon() {
     let cgroup = Cgroup::new();
     for law in ["ledbat", "ledbatpp"] {
         let _receiving = receive(law).attach(cgroup.open()).unwrap_or_else(|error| panic!("{error}"));
-        // The kernel keeps 15 characters of a name.
+        // The kernel keeps 15 characters of a program's name.
         let name = &format!("{law}_arrivals")[..15];
         let loaded = libbpf_rs::query::ProgInfoIter::default().filter(|one| one.name == name);
         let steps: Vec<u32> = loaded.map(|one| one.verified_insns).collect();
@@ -128,8 +128,8 @@ fn a_download_alone_fills_the_link_at_the_target() {
     eprintln!("alone: {part:.3} of the link, queuing delay {median_ms:.1} ms");
     assert!(part > 0.75, "{part} of the link");
     assert!((10.0..50.0).contains(&median_ms), "{median_ms} ms of queuing delay");
-    // Whether it is hungry is judged every round trip, and a sender that waited for its processor
-    // in one was not.
+    // The kernel judges in every round trip whether the download uses its window. A sender that
+    // had to wait for a processor did not use it in that round trip.
     let deadline = Instant::now() + Duration::from_secs(10);
     let one = loop {
         let connections = receiving.connections().unwrap_or_else(|error| panic!("{error}"));
@@ -142,7 +142,7 @@ fn a_download_alone_fills_the_link_at_the_target() {
     };
     assert!(one.timestamps && one.received_bytes > bytes, "{one:?}");
     assert_eq!(one.remote.ip().to_string(), SENDER);
-    // More is announced than the share only in the units of the window scale.
+    // The announced window exceeds the share only by the rounding of the window scale.
     assert!(one.announced_bytes < one.window_bytes + 4096, "{one:?}");
 }
 
@@ -177,7 +177,7 @@ fn thirty_connections_yield_to_one() {
     assert_eq!(receiving.connections().unwrap_or_else(|error| panic!("{error}")).len(), 30);
     eprintln!("thirty downloads beside CUBIC: {own:.3} of the link and {other:.3}");
     drop(endless);
-    // A browser: objects of ten segments, each over a connection of its own.
+    // As a browser does: objects of ten segments, each over a connection of its own.
     let _objects = Downloads::begin(&cgroup, &bed, &server, 30, 14_000);
     let (own, other) = wait_for_parts(&receiving, Some(&primary), |own, other| own < 0.3 && other > 0.6);
     eprintln!("thirty objects at a time beside CUBIC: {own:.3} of the link and {other:.3}");
@@ -203,7 +203,7 @@ fn what_was_announced_is_never_taken_back() {
     drop(primary);
     wait_for_parts(&receiving, None, |own, _| own > 0.75);
     capture.read();
-    // The primary is the connection that was accepted, so its first packet here is no SYN of ours.
+    // The primary's connection was accepted here, so its first packet from here is not a SYN.
     assert!(capture.edges.len() >= 3, "{:?}", capture.edges);
     let mut downloads = 0;
     for edge in capture.edges.values().filter(|edge| edge.announcements > 200) {
@@ -251,7 +251,7 @@ fn ledbatpp_on_round_trips_does_the_same_here_and_in_the_kernel() {
     replay("ledbatpp");
 }
 
-/// The law in user space, told what the kernel's was.
+/// The law in user space, which gets the events of the kernel's law.
 struct Replay {
     spec: LawSpec,
     law: Option<Law>,
@@ -285,7 +285,8 @@ impl Replay {
     }
 }
 
-/// One download from a peer of some kind; whether its delays are to come from timestamps.
+/// One download from a peer of some kind. `timestamps`: whether its delays have to come from
+/// timestamps.
 fn hold_back(kind: &str, address: &str, prepare: impl Fn(&Testbed), timestamps: bool) {
     if !ready() {
         return;
@@ -327,12 +328,12 @@ fn a_peer_without_timestamps_is_held_back() {
 
 #[test]
 fn a_window_without_a_scale_is_held_back() {
-    // It is 64 kB at most, 52 ms here: more than the target.
+    // The window is 64 kB at most, which is 52 ms here: more than the target.
     let without = |bed: &Testbed| bed.sysctl(End::Receiver, "net/ipv4/tcp_window_scaling", "0");
     hold_back("no window scale", SENDER, without, true);
 }
 
-/// Largest window that any peer announced to the sender, in bytes.
+/// Largest window that any peer has announced to the sender. Unit: bytes.
 fn announced(bed: &Testbed) -> u64 {
     let output = Command::new("ip").args(["netns", "exec", bed.netns(End::Sender), "ss", "-tinH"]).output();
     let text = String::from_utf8(output.expect("ss").stdout).expect("text");
@@ -354,7 +355,7 @@ fn connections_are_free_when_nobody_holds_them_back() {
         return;
     }
     let (bed, cgroup) = (bed(), Cgroup::new());
-    // A target of 2 ms is a window of a few kilobytes.
+    // A target of 2 ms means a window of a few kB.
     let receive = receive("ledbat:target=2ms,gain_down=10,floor=1");
     let folder = BpfFolder::new();
     let server = Server::new(&bed, SENDER);
@@ -418,12 +419,12 @@ fn connections_within_the_host_are_left_alone() {
     drop(servers);
 }
 
-/// A folder for pins that is removed at the end.
+/// A folder for pinned objects, which is removed at the end.
 struct BpfFolder(PathBuf);
 
 impl BpfFolder {
     fn new() -> BpfFolder {
-        // Loading anything mounts the file system.
+        // Loading any law mounts the BPF file system.
         let path = Path::new("/sys/fs/bpf").join(unique("lwrcv"));
         std::fs::create_dir(&path).expect("a folder of the BPF file system");
         BpfFolder(path)
@@ -445,7 +446,7 @@ fn only_laws_that_can_do_it_are_taken() {
     assert!(Receive::new(default).is_ok());
 }
 
-/// The child of the tests above; by itself it has nothing to do.
+/// The child process of the tests above. Run as a test, it does nothing.
 #[test]
 fn downloads_what_a_parent_asks_for() {
     Downloads::be_a_child();

@@ -1,19 +1,19 @@
-//! The clock of TCP timestamps, which a socket under repair lets us set (as for the migration of
-//! connections).
+//! Sets the clock of TCP timestamps. The kernel allows this for a socket in repair mode, which
+//! exists for the migration of connections.
 #![allow(unsafe_code)]
 
 use super::{End, Flow};
 use std::net::TcpStream;
 use std::os::fd::AsRawFd;
 
-/// TCP_REPAIR_OFF_NO_WP: without a window probe.
+/// TCP_REPAIR_OFF_NO_WP: leaves repair mode without a window probe.
 const REPAIR_OFF: i32 = -1;
 
-/// The clock of that end, in milliseconds.
+/// The clock of `end`. Unit: ms.
 pub fn read(flow: &Flow, end: End) -> u32 {
     let (mut value, mut length) = (0u32, size_of::<u32>() as libc::socklen_t);
     let socket = flow.socket(end).as_raw_fd();
-    // SAFETY: value and length live through the call, and length is that of value.
+    // SAFETY: `value` and `length` live through the call, and `length` is the length of `value`.
     let result = unsafe {
         let to = (&raw mut value).cast();
         libc::getsockopt(socket, libc::IPPROTO_TCP, libc::TCP_TIMESTAMP, to, &raw mut length)
@@ -22,11 +22,11 @@ pub fn read(flow: &Flow, end: End) -> u32 {
     value
 }
 
-/// Sets the clock of that end forward to `to`, which is even: the lowest bit would mean
+/// Sets the clock of `end` forward to `to`. `to` has to be even, because the lowest bit means
 /// microseconds.
 ///
-/// Nothing may be on its way. What is more than half of the range ahead would be an old segment to
-/// the other end (RFC 7323, 5), so it goes there by two steps.
+/// No segment may be in flight. A segment whose timestamp is more than half of the range ahead
+/// would look old to the other end (RFC 7323, 5), so a large change is made in two steps.
 pub fn set(flow: &mut Flow, end: End, to: u32) {
     let now = read(flow, end);
     if to.wrapping_sub(now) > 1 << 30 {
@@ -46,7 +46,7 @@ fn write(socket: &TcpStream, to: u32) {
 
 fn option(socket: &TcpStream, name: i32, value: i32) {
     let length = size_of::<i32>() as libc::socklen_t;
-    // SAFETY: the value lives through the call, and length is its own.
+    // SAFETY: the value lives through the call, and `length` is its length.
     let result = unsafe {
         libc::setsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, name, (&raw const value).cast(), length)
     };

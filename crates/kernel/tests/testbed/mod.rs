@@ -1,4 +1,5 @@
-//! Two hosts and a router between them, each a network namespace; the router has the bottleneck.
+//! Two hosts with a router between them. Each is a network namespace, and the router has the
+//! bottleneck.
 // Each test binary uses its part.
 #![allow(dead_code)]
 
@@ -18,7 +19,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// Whether the live tests can run; says why not. Under LEEWAY_REQUIRE_ALL=1 they have to.
+/// Whether the live tests can run; prints why not. With LEEWAY_REQUIRE_ALL=1 they have to.
 pub fn ready() -> bool {
     let missing = if !rustix::process::geteuid().is_root() {
         "root"
@@ -34,7 +35,7 @@ pub fn ready() -> bool {
     false
 }
 
-/// A name that no other process uses, of at most 15 characters.
+/// A name of at most 15 characters that no other process uses.
 pub fn unique(what: &str) -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -50,18 +51,18 @@ fn sh(command: &str) {
     assert!(output.status.success(), "{command}\n{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// What happens to packets at random.
+/// Random events of packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Chance {
     /// Nothing.
     None,
-    /// Three percent are lost.
+    /// 3 % of the packets are lost.
     Loss,
-    /// Three percent are marked congestion-experienced.
+    /// 3 % of the packets are marked CE.
     Mark,
-    /// Three percent are marked, three percent lost.
+    /// 3 % of the packets are marked, and 3 % are lost.
     MarkAndLoss,
-    /// Five percent go through a queue of a tenth of the rate, so that others overtake them.
+    /// 5 % of the packets wait in a queue with a tenth of the rate, so that others overtake them.
     Reorder,
 }
 
@@ -82,13 +83,13 @@ impl Chance {
 /// One end of the path.
 #[derive(Clone, Copy)]
 pub enum End {
-    /// It has the congestion control.
+    /// The end with the congestion control.
     Sender,
-    /// The other one.
+    /// The other end.
     Receiver,
 }
 
-/// The namespaces; dropping it removes them.
+/// The namespaces. They are removed when this is dropped.
 pub struct Testbed {
     sender: String,
     router: String,
@@ -96,7 +97,7 @@ pub struct Testbed {
 }
 
 impl Testbed {
-    /// A bottleneck of that rate and queue towards the receiver, where chance does something to
+    /// A bottleneck towards the receiver with this rate and this queue, and random events of
     /// packets.
     pub fn new(rate: &str, queue: &str, chance: Chance) -> Testbed {
         let bed = Testbed { sender: unique("lws"), router: unique("lwr"), receiver: unique("lwd") };
@@ -143,16 +144,15 @@ END"
         bed
     }
 
-    /// Lets no more than a packet in ten seconds through the bottleneck, which has that queue;
-    /// others wait there.
+    /// Lets at most one packet in 10 s through the bottleneck. The others wait in its queue.
     pub fn hold(&self, queue: &str) {
         self.change_rate("1kbit", queue);
     }
 
-    /// Gives the bottleneck that rate again.
+    /// Gives the bottleneck this rate again.
     pub fn release(&self, rate: &str, queue: &str) {
         self.change_rate(rate, queue);
-        // The queue looks at its new rate when the next packet comes.
+        // The queue uses its new rate from the next packet on.
         let knock = || UdpSocket::bind("0.0.0.0:0")?.send_to(&[0], "10.77.2.1:9");
         inside(&self.sender, knock).expect("a datagram to the receiver");
     }
@@ -162,13 +162,13 @@ END"
         sh(&format!("tc -n {router} qdisc change dev right root tbf rate {rate} burst 5k limit {queue}"));
     }
 
-    /// Sets `/proc/sys/NAME` of that end.
+    /// Sets `/proc/sys/NAME` of one end.
     pub fn sysctl(&self, end: End, name: &str, value: &str) {
         let netns = self.netns(end);
         sh(&format!("ip netns exec {netns} sh -c 'echo {value} > /proc/sys/{name}'"));
     }
 
-    /// Microsecond timestamps on the routes of both ends.
+    /// Enables timestamps in microseconds on the routes of both ends.
     pub fn microseconds(&self) {
         for (end, to, via) in
             [(End::Sender, [10, 77, 2, 0], [10, 77, 1, 2]), (End::Receiver, [10, 77, 1, 0], [10, 77, 2, 2])]
@@ -177,14 +177,14 @@ END"
         }
     }
 
-    /// Removes the names of the namespaces, and with them all that no open socket keeps.
+    /// Removes the names of the namespaces. What no open socket keeps alive goes with them.
     pub fn delete(&self) {
         for name in [&self.sender, &self.router, &self.receiver] {
             let _ = Command::new("ip").args(["netns", "del", name]).output();
         }
     }
 
-    /// The name of its namespace.
+    /// Name of the end's namespace.
     pub fn netns(&self, end: End) -> &str {
         match end {
             End::Sender => &self.sender,
@@ -192,7 +192,7 @@ END"
         }
     }
 
-    /// A connection from the sender to the receiver under that congestion control.
+    /// A connection from the sender to the receiver under the given congestion control.
     pub fn flow(&self, congestion: &str) -> Flow {
         self.try_flow(congestion).unwrap_or_else(|error| panic!("a connection under {congestion}: {error}"))
     }
@@ -203,7 +203,7 @@ END"
             .unwrap_or_else(|error| panic!("IPv6 under {congestion}: {error}"))
     }
 
-    /// A connection over IPv4, where it may fail.
+    /// A connection over IPv4 that may fail.
     pub fn try_flow(&self, congestion: &str) -> io::Result<Flow> {
         self.connect("10.77.2.1", congestion)
     }
@@ -239,7 +239,7 @@ impl Drop for Testbed {
     }
 }
 
-/// Runs a step in a namespace, on a thread of its own.
+/// Runs `step` in a namespace, on a thread of its own.
 pub fn inside<T: Send>(netns: &str, step: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
     let file = File::open(format!("/run/netns/{netns}"))?;
     let work = move || {
@@ -249,7 +249,7 @@ pub fn inside<T: Send>(netns: &str, step: impl FnOnce() -> io::Result<T> + Send)
     thread::scope(|scope| scope.spawn(work).join().expect("no panic in a namespace"))
 }
 
-/// Congestion control and progress of the connection, for a failed test's message.
+/// Congestion control and progress of the connection, for messages of failed tests.
 impl fmt::Display for Flow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let congestion = sockopt::tcp_congestion(&self.stream);
@@ -266,7 +266,7 @@ pub struct Flow {
 }
 
 impl Flow {
-    /// Sends a little, or waits a little where there is no room.
+    /// Sends a little, or waits a little if the socket's buffer is full.
     pub fn send(&mut self) {
         match self.stream.write(&[0; 65536]) {
             Ok(bytes) => self.sent += bytes as u64,
@@ -285,12 +285,12 @@ impl Flow {
         self.acknowledged() == self.sent
     }
 
-    /// Both addresses.
+    /// The addresses of both ends.
     pub fn ends(&self) -> (SocketAddr, SocketAddr) {
         (self.stream.local_addr().expect("connected"), self.stream.peer_addr().expect("connected"))
     }
 
-    /// The socket of that end.
+    /// The socket of one end.
     pub fn socket(&self, end: End) -> &TcpStream {
         match end {
             End::Sender => &self.stream,
@@ -298,13 +298,13 @@ impl Flow {
         }
     }
 
-    /// Puts it under another congestion control.
+    /// Switches the connection to another congestion control.
     pub fn choose(&self, congestion: &str) {
         sockopt::set_tcp_congestion(&self.stream, congestion)
             .unwrap_or_else(|error| panic!("{congestion}: {error}"));
     }
 
-    /// A byte in each direction, so that both ends see each other's timestamps.
+    /// Exchanges a byte in each direction, so that both ends see each other's timestamps.
     pub fn exchange(&mut self) {
         let mut byte = [0];
         self.stream.write_all(&byte).expect("a byte to the receiver");

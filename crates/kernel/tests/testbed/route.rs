@@ -1,4 +1,4 @@
-//! A route with a feature that iproute2 has no word for before 6.7.
+//! A route with a feature that iproute2 can set from version 6.7 on only.
 
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, recv, send, socket};
 use std::io;
@@ -13,7 +13,7 @@ const RTAX_FEATURES: u16 = 12;
 /// RTAX_FEATURE_TCP_USEC_TS.
 const MICROSECONDS: u32 = 1 << 4;
 
-/// Adds a route whose connections use timestamps in microseconds, if the other end has one, too.
+/// Adds a route whose connections use timestamps in microseconds, if the other end does so too.
 pub fn with_microseconds(to: [u8; 4], prefix: u8, via: [u8; 4]) -> io::Result<()> {
     // struct rtmsg: family, length of the prefixes, TOS, table main, protocol boot, scope
     // universe, unicast, flags.
@@ -30,19 +30,19 @@ pub fn with_microseconds(to: [u8; 4], prefix: u8, via: [u8; 4]) -> io::Result<()
     message.extend([0; 8]);
     message.extend(body);
 
-    // The protocol that is none is NETLINK_ROUTE.
+    // Protocol 0 is NETLINK_ROUTE.
     let kernel = socket(AddressFamily::NETLINK, SocketType::RAW, None)?;
     send(&kernel, &message, SendFlags::empty())?;
     let mut answer = [0u8; 512];
     recv(&kernel, &mut answer, RecvFlags::empty())?;
-    // struct nlmsghdr, then struct nlmsgerr, which begins with the error.
+    // struct nlmsghdr, then struct nlmsgerr, which begins with the error number.
     match i32::from_ne_bytes([answer[16], answer[17], answer[18], answer[19]]) {
         0 => Ok(()),
         error => Err(io::Error::from_raw_os_error(-error)),
     }
 }
 
-/// A length, a kind and a value of a multiple of four bytes.
+/// Appends an attribute. The length of `value` has to be a multiple of 4 bytes.
 fn attribute(to: &mut Vec<u8>, kind: u16, value: &[u8]) {
     to.extend((4 + value.len() as u16).to_ne_bytes());
     to.extend(kind.to_ne_bytes());
