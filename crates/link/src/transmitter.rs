@@ -302,7 +302,8 @@ impl<P: Packet> Transmitter<P> {
 
     /// Plays the due event of a plain link: the packet in service departs, and the next one
     /// starts.
-    #[inline(always)] // a departure handed over in memory costs more than the rest
+    // Inlined: to pass a departure in memory would cost more than the rest of the function.
+    #[inline(always)]
     fn play<R: Report<P>>(&mut self, report: &mut R) -> Option<Departure<P>> {
         let at = self.event;
         let done = self.serving.take();
