@@ -30,7 +30,8 @@ pub struct Device {
 }
 
 impl Device {
-    /// A device in the namespace of the calling thread, down and without an address. One that `joins`
+    /// A device in the namespace of the calling thread, down and without an address. With `joins`
+    /// it
     /// takes and gives the segments of a flow together.
     ///
     /// # Errors
@@ -69,7 +70,8 @@ impl Device {
         self.tun.name().map_err(Error::of("ask for the name of a TUN device"))
     }
 
-    /// Hands the packets of one call to `each`; false if nothing waits, or the device is down.
+    /// Calls `each` with every packet of one read. False if no packet waits, or the device is
+    /// down.
     ///
     /// # Errors
     /// [`Error::System`] when the device is gone.
@@ -102,7 +104,7 @@ impl Device {
         self.batch.push(buffer);
     }
 
-    /// Writes the packets that were added; false if the device did not take them.
+    /// Writes the packets that were added. False if the device did not take them.
     pub fn write(&mut self) -> bool {
         let taken = self.tun.send_multiple(&mut self.table, &mut self.batch, VIRTIO_NET_HDR_LEN).is_ok();
         self.spare.append(&mut self.batch);

@@ -47,7 +47,7 @@ struct DirectionState {
     left: Vec<Arrival<Frame>>,
 }
 
-/// Ends an engine by a call, or when dropped.
+/// Ends an engine, by a call or when it is dropped.
 #[derive(Debug)]
 pub struct Stopper(#[allow(dead_code, reason = "its end is the message")] PipeWriter);
 
@@ -63,14 +63,14 @@ impl Stop {
     }
 }
 
-/// What an engine did.
+/// The outcome of an engine.
 #[derive(Debug)]
 pub struct Ended {
     /// Up, then down.
     pub tallies: [Tally; 2],
     /// Whether it had a real-time priority.
     pub real_time: bool,
-    /// How long it ran.
+    /// Time for which it ran.
     pub ran: Duration,
     /// Processor time of the engine's thread.
     pub busy: Duration,
@@ -148,7 +148,7 @@ impl Engine {
     }
 }
 
-/// Writes the packets that left the link by `now` to `to`; true if there were any.
+/// Writes the packets that left the link by `now` to `to`. True if there were any.
 fn deliver(
     state: &mut DirectionState,
     to: &mut Device,

@@ -1,4 +1,4 @@
-//! Why an emulated link cannot be had.
+//! Errors of emulated links.
 
 use std::io;
 
@@ -18,24 +18,24 @@ pub enum Error {
     /// The kernel offers no TUN devices.
     #[error("there is no /dev/net/tun; the kernel needs TUN devices (CONFIG_TUN; `modprobe tun` may help)")]
     NoTun,
-    /// The network of this host was told something that it does not do.
+    /// A change of this host's network failed.
     #[error(transparent)]
     Net(#[from] leeway_net::Error),
     /// Options that contradict each other.
     #[error("{0}")]
     Options(String),
-    /// A test network that cannot be: where in its file, what is wrong and what would be right.
+    /// An error in a test network's file: the place, what is wrong and what would be right.
     #[error("{0}")]
     Spec(String),
     /// A file cannot be used.
     #[error("cannot use {path}: {error}")]
     File {
-        /// Which.
+        /// Path of the file.
         path: String,
         /// What the system says.
         error: io::Error,
     },
-    /// Anything else that the system refused.
+    /// The system refused something else.
     #[error("cannot {what}: {error}")]
     System {
         /// What was tried.

@@ -9,7 +9,7 @@ const LESS_THAN_BEST_EFFORT: [u8; 2] = [1, 8];
 /// A packet of a TUN device, with its IP header first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
-    /// Its number in its direction, from 0.
+    /// Number of the packet in its direction, from 0.
     pub id: u64,
     bytes: u32,
     flow: u32,

@@ -19,7 +19,7 @@ pub(crate) struct Addresses {
     pub inside: Ipv4Addr,
     /// The gateway's IPv6 address.
     pub host_v6: Ipv6Addr,
-    /// The command's.
+    /// The IPv6 address of the command's side.
     pub inside_v6: Ipv6Addr,
 }
 

@@ -1,4 +1,4 @@
-//! A command behind a link: started, watched, its end passed on.
+//! Runs a command behind a link: starts it, passes signals to it, and returns how it ended.
 
 use crate::Error;
 use crate::engine::{Ended, Engine, Stop};

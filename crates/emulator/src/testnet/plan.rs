@@ -33,9 +33,9 @@ pub(super) struct Host {
 /// A link; index 0 of everything is the first end, and up.
 #[derive(Debug)]
 pub(super) struct Wire {
-    /// Its number in the file.
+    /// Number of the link in the file.
     pub index: u16,
-    /// The name, of the devices too.
+    /// Name of the link, and of its devices.
     pub name: String,
     /// The hosts by index.
     pub ends: [usize; 2],
@@ -248,7 +248,7 @@ impl Address {
         Address { prefix: self.bits(), ..self }
     }
 
-    /// Its network, as `ip` reads it.
+    /// The network of the address, as `ip` reads it.
     fn written(&self) -> String {
         let host = u128::from(self.bits() - self.prefix);
         let cut = |value: u128| if host < 128 { value >> host << host } else { 0 };
@@ -259,7 +259,7 @@ impl Address {
         format!("{network}/{}", self.prefix)
     }
 
-    /// The bits of its prefix.
+    /// The network: whether it is IPv4, and the bits of its prefix.
     fn network(&self) -> (bool, u128) {
         let value = match self.ip {
             IpAddr::V4(ip) => u128::from(u32::from(ip)) << 96,

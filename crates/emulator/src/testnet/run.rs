@@ -1,4 +1,5 @@
-//! A command on a host of a test network: started, watched, its end passed on.
+//! Runs a command on a host of a test network: starts it, passes signals to it, and returns how it
+//! ended.
 
 use super::namespace::become_part;
 use super::{Carried, Spec, Testnet};
@@ -9,7 +10,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::ExitStatus;
 
-/// Where the hosts are, in the environment of everything that runs on them.
+/// Environment variable of all programs on the hosts: where the kernel shows each host.
 pub(super) const HOSTS: &str = "LEEWAY_HOSTS";
 
 /// Builds a network, starts its programs, runs `command` on the host `on` (the first by default),

@@ -1,4 +1,4 @@
-//! What a test network consists of, as its file says it.
+//! The file of a test network: its hosts, links, routes and programs.
 
 use crate::{DirectionOptions, Error, LinkOptions};
 use leeway_link::{Arq, JitterSpec, LossSpec, Rates};
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spec {
-    /// Seed of losses, jitter and queues that use chance.
+    /// Seed of losses, jitter and queues that use random numbers.
     #[serde(default = "one")]
     pub seed: u64,
     /// The hosts by name.
@@ -26,7 +26,7 @@ pub struct Spec {
     /// Routes that differ from the shortest path.
     #[serde(default)]
     pub route: Vec<Route>,
-    /// What runs in the background.
+    /// Programs that run in the background.
     #[serde(default)]
     pub program: Vec<Program>,
 }
@@ -89,10 +89,10 @@ pub struct Link {
     pub offload: bool,
     /// File to write every packet's arrival, drop and departure to.
     pub log: Option<PathBuf>,
-    /// What holds for up only.
+    /// Properties of direction up only.
     #[serde(default)]
     pub up: LinkDirection,
-    /// What holds for down only.
+    /// Properties of direction down only.
     #[serde(default)]
     pub down: LinkDirection,
     /// The rate of both directions, perhaps with changes.
@@ -101,7 +101,7 @@ pub struct Link {
     pub trace: Option<PathBuf>,
     /// The queue discipline.
     pub queue: Option<QueueSpec>,
-    /// What the queues hold.
+    /// The buffers of the queues.
     pub buffer: Option<Size>,
     /// The propagation delay of each direction.
     pub delay: Option<Duration>,
@@ -139,7 +139,7 @@ pub struct LinkDirection {
     pub trace: Option<PathBuf>,
     /// The queue discipline.
     pub queue: Option<QueueSpec>,
-    /// What the queue holds.
+    /// The buffer of the queue.
     pub buffer: Option<Size>,
     /// The propagation delay.
     pub delay: Option<Duration>,
