@@ -179,38 +179,29 @@ impl Link {
     fn options(&self) -> Result<LinkOptions, Failure> {
         let Link { both, directions, .. } = self;
         let trace = |file: &Option<PathBuf>| file.as_deref().map(DirectionOptions::read_trace).transpose();
-        Ok(LinkOptions {
-            both: DirectionOptions {
-                rates: None,
-                trace: trace(&both.trace)?,
-                queue: both.queue.clone(),
-                buffer: both.buffer,
-                delay: self.delay,
-                jitter: both.jitter.clone(),
-                loss: both.loss.clone(),
-                arq: both.arq.clone(),
-            },
-            directions: [
-                DirectionOptions {
-                    rates: self.up.clone(),
-                    trace: trace(&directions.up_trace)?,
-                    queue: directions.up_queue.clone(),
-                    buffer: directions.up_buffer,
-                    delay: directions.up_delay,
-                    loss: directions.up_loss.clone(),
-                    ..DirectionOptions::default()
-                },
-                DirectionOptions {
-                    rates: self.down.clone(),
-                    trace: trace(&directions.down_trace)?,
-                    queue: directions.down_queue.clone(),
-                    buffer: directions.down_buffer,
-                    delay: directions.down_delay,
-                    loss: directions.down_loss.clone(),
-                    ..DirectionOptions::default()
-                },
-            ],
-        })
+        let mut options = LinkOptions::default();
+        let common = &mut options.both;
+        common.trace = trace(&both.trace)?;
+        common.queue = both.queue.clone();
+        common.buffer = both.buffer;
+        common.delay = self.delay;
+        common.jitter = both.jitter.clone();
+        common.loss = both.loss.clone();
+        common.arq = both.arq.clone();
+        let [up, down] = &mut options.directions;
+        up.rates = self.up.clone();
+        up.trace = trace(&directions.up_trace)?;
+        up.queue = directions.up_queue.clone();
+        up.buffer = directions.up_buffer;
+        up.delay = directions.up_delay;
+        up.loss = directions.up_loss.clone();
+        down.rates = self.down.clone();
+        down.trace = trace(&directions.down_trace)?;
+        down.queue = directions.down_queue.clone();
+        down.buffer = directions.down_buffer;
+        down.delay = directions.down_delay;
+        down.loss = directions.down_loss.clone();
+        Ok(options)
     }
 }
 

@@ -300,31 +300,33 @@ fn it_does_what_the_simulated_link_does() {
     if !possible(&["nft", "python3"]) {
         return;
     }
-    let plain = DirectionOptions {
-        rates: Some("4mbit".parse().unwrap()),
-        delay: Some(Duration::from_millis(5)),
-        ..DirectionOptions::default()
+    let with = |set: &dyn Fn(&mut DirectionOptions)| {
+        let mut options = DirectionOptions::default();
+        options.rates = Some("4mbit".parse().unwrap());
+        options.delay = Some(Duration::from_millis(5));
+        set(&mut options);
+        options
     };
     let base = "--up 4mbit --down 4mbit --delay 5ms";
-    let full = DirectionOptions { buffer: Some("8pkt".parse().unwrap()), ..plain.clone() };
+    let full = with(&|options| options.buffer = Some("8pkt".parse().unwrap()));
     assert!(drops(&same_as_simulated(&format!("{base} --buffer 8pkt"), full)) > 10);
-    let queue = |name: &str| DirectionOptions {
-        queue: Some(name.parse().unwrap()),
-        buffer: Some("100pkt".parse().unwrap()),
-        ..plain.clone()
+    let queue = |name: &str| {
+        with(&|options| {
+            options.queue = Some(name.parse().unwrap());
+            options.buffer = Some("100pkt".parse().unwrap());
+        })
     };
     for name in ["codel:target=2ms,interval=20ms", "pie", "red", "fq_codel", "sfq"] {
         same_as_simulated(&format!("{base} --buffer 100pkt --queue {name}"), queue(name));
     }
-    let rough = DirectionOptions {
-        loss: Some("random:p=5%".parse().unwrap()),
-        arq: Some("tries=3,delay=4ms".parse().unwrap()),
-        jitter: Some("uniform:range=3ms,reorder=true".parse().unwrap()),
-        ..plain.clone()
-    };
+    let rough = with(&|options| {
+        options.loss = Some("random:p=5%".parse().unwrap());
+        options.arq = Some("tries=3,delay=4ms".parse().unwrap());
+        options.jitter = Some("uniform:range=3ms,reorder=true".parse().unwrap());
+    });
     let options = "--loss random:p=5% --arq tries=3,delay=4ms --jitter uniform:range=3ms,reorder=true";
     same_as_simulated(&format!("{base} {options}"), rough);
-    let lossy = DirectionOptions { loss: Some("random:p=3%".parse().unwrap()), ..plain };
+    let lossy = with(&|options| options.loss = Some("random:p=3%".parse().unwrap()));
     assert!(drops(&same_as_simulated(&format!("{base} --loss random:p=3%"), lossy)) > 0);
 }
 
@@ -338,12 +340,10 @@ fn a_trace_does_what_the_simulated_trace_does() {
     // Two opportunities in each of 20 ms of 50.
     let stamps: Vec<String> = (1..=20).flat_map(|ms| [ms.to_string(), ms.to_string()]).collect();
     std::fs::write(&path, format!("{}\n50\n", stamps.join("\n"))).unwrap();
-    let traced = DirectionOptions {
-        trace: Some(DirectionOptions::read_trace(&path).unwrap()),
-        buffer: Some("20pkt".parse().unwrap()),
-        delay: Some(Duration::from_millis(3)),
-        ..DirectionOptions::default()
-    };
+    let mut traced = DirectionOptions::default();
+    traced.trace = Some(DirectionOptions::read_trace(&path).unwrap());
+    traced.buffer = Some("20pkt".parse().unwrap());
+    traced.delay = Some(Duration::from_millis(3));
     let records =
         same_as_simulated(&format!("--trace {} --delay 3ms --buffer 20pkt", path.display()), traced);
     assert!(drops(&records) > 10);

@@ -17,6 +17,9 @@
 //! # Ok::<(), leeway_control::LawError>(())
 //! ```
 //!
+//! [`Ack`], [`Loss`], [`Path`], [`Output`] and [`Rate`] are exhaustive on purpose: they have the
+//! layout of the C structs, which a new field would change.
+//!
 //! Units are in the names. Times are in microseconds, on any clock that does not go back.
 
 mod abi;

@@ -79,8 +79,9 @@ fn measure() -> Outcomes<()> {
 
 /// What came about on a link while this program ran behind it, with these arguments.
 fn through(rate: Rate, delay: Duration, arguments: &[&str]) -> Outcomes<Outcome> {
-    let options =
-        DirectionOptions { rates: Some(rate.into()), delay: Some(delay), ..DirectionOptions::default() };
+    let mut options = DirectionOptions::default();
+    options.rates = Some(rate.into());
+    options.delay = Some(delay);
     let specs = [options.spec()?, options.spec()?];
     let this: OsString = std::env::current_exe()?.into();
     let arguments = [this.clone()].into_iter().chain(arguments.iter().map(OsString::from)).collect();

@@ -14,8 +14,9 @@ const NO_LIMIT: Rate = Rate::from_bits_per_sec(1_000_000_000_000);
 /// Buffer where none is given and there is no delay for a bandwidth-delay product.
 const PLAIN_BUFFER: Size = Size::Packets(100);
 
-/// The properties of one direction; all are optional.
+/// The properties of one direction; all are optional, and are set by assignment to the default.
 #[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
 pub struct DirectionOptions {
     /// The rate, perhaps with changes.
     pub rates: Option<Rates>,
@@ -35,8 +36,9 @@ pub struct DirectionOptions {
     pub arq: Option<Arq>,
 }
 
-/// A link in both directions.
+/// A link in both directions; the properties are set by assignment to the default.
 #[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
 pub struct LinkOptions {
     /// Properties of both directions, unless a direction has its own.
     pub both: DirectionOptions,
@@ -92,7 +94,7 @@ impl DirectionOptions {
         Ok(Arc::new(trace))
     }
 
-    /// The link itself, its buffer in packets or bytes.
+    /// The link, with its buffer in packets or bytes.
     pub fn spec(&self) -> Result<LinkSpec, Error> {
         let wrong = |message: &str| Err(Error::Options(message.into()));
         if self.arq.is_some() && self.loss.is_none() {
@@ -120,15 +122,14 @@ impl DirectionOptions {
             None if delay.is_zero() => PLAIN_BUFFER,
             None => Size::Bdp(1_000_000),
         };
-        Ok(LinkSpec {
-            queue: self.queue.clone().unwrap_or_default(),
-            delay,
-            jitter: self.jitter.clone(),
-            loss: self.loss.clone(),
-            arq: self.arq.clone(),
-            service,
-            ..LinkSpec::new(rate, resolved(buffer, rate, delay))
-        })
+        let mut spec = LinkSpec::new(rate, resolved(buffer, rate, delay));
+        spec.service = service;
+        spec.queue = self.queue.clone().unwrap_or_default();
+        spec.delay = delay;
+        spec.jitter = self.jitter.clone();
+        spec.loss = self.loss.clone();
+        spec.arq = self.arq.clone();
+        Ok(spec)
     }
 }
 

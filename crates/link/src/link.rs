@@ -28,8 +28,10 @@ impl Service {
     }
 }
 
-/// One direction of a link, as plain data.
+/// One direction of a link, as plain data. [`LinkSpec::new`] gives a plain link; further properties
+/// are set by assignment.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct LinkSpec {
     /// The server of the queue.
     pub service: Service,
@@ -66,13 +68,10 @@ impl LinkSpec {
 
     /// The queue with its server. The seeds of queue, loss and jitter are derived from `seed`.
     pub fn transmitter<P: Packet>(&self, seed: u64) -> Transmitter<P> {
-        let context = BuildContext {
-            capacity: self.buffer,
-            rate: self.service.rate(),
-            delay: self.delay,
-            seed,
-            mean_packet: self.mean_packet,
-        };
+        let mut context = BuildContext::new(self.buffer, self.service.rate());
+        context.delay = self.delay;
+        context.seed = seed;
+        context.mean_packet = self.mean_packet;
         let queue: AnyQueue<P> = self.queue.build(&context);
         let transmitter = match &self.service {
             Service::Rates(rates) => Transmitter::piecewise(queue, rates),

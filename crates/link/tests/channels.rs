@@ -252,7 +252,8 @@ fn a_delay_line_can_lose_what_it_is_offered() {
 
 #[test]
 fn a_whole_link_from_data() {
-    let spec = LinkSpec { delay: Duration::from_millis(25), ..LinkSpec::new(mbit(8), Size::Packets(2)) };
+    let mut spec = LinkSpec::new(mbit(8), Size::Packets(2));
+    spec.delay = Duration::from_millis(25);
     let (mut link, mut log) = (spec.build(1), Log::default());
     for id in 0..4 {
         link.offer(ms(0), pkt(id, 1000), &mut log);

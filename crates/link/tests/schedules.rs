@@ -160,16 +160,14 @@ proptest! {
         let end = actions.last().map_or(Time::ZERO, |(now, _)| *now);
         for queue in QUEUES {
             for (loss, arq) in CHANNELS {
-                let spec = LinkSpec {
-                    service: service.clone(),
-                    queue: queue.parse().unwrap(),
-                    buffer: Size::Packets(8),
-                    delay: Duration::from_millis(4),
-                    jitter: JITTERS[jitter].map(|text| text.parse().unwrap()),
-                    loss: loss.map(|text| text.parse().unwrap()),
-                    arq: arq.map(|text| text.parse().unwrap()),
-                    mean_packet: 1000,
-                };
+                let mut spec = LinkSpec::new(service.rate(), Size::Packets(8));
+                spec.service = service.clone();
+                spec.queue = queue.parse().unwrap();
+                spec.delay = Duration::from_millis(4);
+                spec.jitter = JITTERS[jitter].map(|text| text.parse().unwrap());
+                spec.loss = loss.map(|text| text.parse().unwrap());
+                spec.arq = arq.map(|text| text.parse().unwrap());
+                spec.mean_packet = 1000;
                 let exact = play(&spec, &actions, end, true);
                 let loose = play(&spec, &actions, end, false);
                 let never_polled: Vec<_> = actions

@@ -89,10 +89,11 @@ fn table(rows: &[(&str, LinkSpec)], loads: &[f64]) -> String {
 
 #[test]
 fn disciplines() {
-    let link = |queue: &str| LinkSpec {
-        queue: queue.parse().unwrap(),
-        mean_packet: 1000,
-        ..LinkSpec::new(mbit(8), Size::Packets(100))
+    let link = |queue: &str| {
+        let mut link = LinkSpec::new(mbit(8), Size::Packets(100));
+        link.queue = queue.parse().unwrap();
+        link.mean_packet = 1000;
+        link
     };
     let names = [
         "droptail",
@@ -116,30 +117,34 @@ fn disciplines() {
 
 #[test]
 fn links() {
-    let plain = || LinkSpec { delay: Duration::from_millis(10), ..LinkSpec::new(mbit(8), Size::Packets(50)) };
-    let with_loss = |loss: &str, arq: Option<&str>| LinkSpec {
-        loss: Some(loss.parse().unwrap()),
-        arq: arq.map(|arq| arq.parse().unwrap()),
-        ..plain()
+    let with = |set: &dyn Fn(&mut LinkSpec)| {
+        let mut link = LinkSpec::new(mbit(8), Size::Packets(50));
+        link.delay = Duration::from_millis(10);
+        set(&mut link);
+        link
     };
-    let jitter = |jitter: &str| LinkSpec { jitter: Some(jitter.parse().unwrap()), ..plain() };
+    let with_loss = |loss: &str, arq: Option<&str>| {
+        with(&|link| {
+            link.loss = Some(loss.parse().unwrap());
+            link.arq = arq.map(|arq| arq.parse().unwrap());
+        })
+    };
+    let jitter = |jitter: &str| with(&|link| link.jitter = Some(jitter.parse().unwrap()));
+    let service = |service: Service| with(&|link| link.service = service.clone());
     // Two opportunities every three milliseconds: 8.02 Mbit/s.
     let trace = Trace::parse("1\n3\n").unwrap();
     let rows = [
-        ("8 Mbit/s, 10 ms", plain()),
+        ("8 Mbit/s, 10 ms", with(&|_| {})),
         (
             "16 and 4 Mbit/s in turn of a second",
-            LinkSpec {
-                service: Service::Rates(leeway_link::Rates {
-                    first: mbit(16),
-                    changes: (1..20)
-                        .map(|n| (Time::from_secs(n), mbit(if n % 2 == 0 { 16 } else { 4 })))
-                        .collect(),
-                }),
-                ..plain()
-            },
+            service(Service::Rates(leeway_link::Rates {
+                first: mbit(16),
+                changes: (1..20)
+                    .map(|n| (Time::from_secs(n), mbit(if n % 2 == 0 { 16 } else { 4 })))
+                    .collect(),
+            })),
         ),
-        ("trace 1, 3", LinkSpec { service: Service::Trace(Arc::new(trace)), ..plain() }),
+        ("trace 1, 3", service(Service::Trace(Arc::new(trace)))),
         ("random loss 5 %", with_loss("random:p=5%", None)),
         ("gilbert_elliott p 1 % r 19 %", with_loss("gilbert_elliott:p=1%,r=19%", None)),
         ("random loss 5 %, arq 20 ms", with_loss("random:p=5%", Some("tries=8,delay=20ms"))),

@@ -4,6 +4,9 @@
 //! link asks for the next one. A discipline reads no clock and no random device: the caller passes
 //! the time, and chance comes from a seed. A [`Report`] hears of each drop and mark with its
 //! [`Reason`].
+//!
+//! The structs of parameters may get further fields. So a program reads them from text
+//! ([`QueueSpec`]), or assigns to fields of their defaults.
 
 mod any;
 mod borrowing;

@@ -28,7 +28,8 @@ fn arrivals() -> impl Strategy<Value = Vec<(u64, Pkt)>> {
 }
 
 fn run(spec: &str, seed: u64, arrivals: &[(u64, Pkt)]) -> Served {
-    let context = leeway_queue::BuildContext { seed, ..context(12) };
+    let mut context = context(12);
+    context.seed = seed;
     let mut served = Served::new(build(spec, &context), common::MBIT8);
     for (now, packet) in arrivals {
         served.offer(us(*now), packet.clone());
@@ -103,10 +104,8 @@ proptest! {
 #[test]
 fn a_limit_in_bytes_holds_everywhere() {
     for spec in ALL.iter().filter(|spec| !spec.contains("limit")) {
-        let context = leeway_queue::BuildContext {
-            capacity: Size::Bytes(leeway_units::Bytes::new(5_000)),
-            ..context(0)
-        };
+        let mut context = context(0);
+        context.capacity = Size::Bytes(leeway_units::Bytes::new(5_000));
         let mut served = Served::new(build(spec, &context), common::MBIT8);
         for id in 0..200 {
             let packet = Pkt { bytes: 300 + (id as u32 * 37) % 900, ..common::pkt(id) };

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Pkt, build, context, ms, pkt};
-use leeway_queue::{AnyQueue, BuildContext, Dequeued, Log, Queue, Reason};
+use leeway_queue::{AnyQueue, Dequeued, Log, Queue, Reason};
 use leeway_units::{Bytes, Size, Time};
 
 fn dropped(queue: &mut AnyQueue<Pkt>, sizes: &[u32]) -> Vec<u64> {
@@ -31,7 +31,11 @@ fn a_limit_in_packets_counts_packets() {
 
 #[test]
 fn a_limit_in_bytes_counts_bytes() {
-    let bytes = |n| BuildContext { capacity: Size::Bytes(Bytes::new(n)), ..context(0) };
+    let bytes = |n| {
+        let mut context = context(0);
+        context.capacity = Size::Bytes(Bytes::new(n));
+        context
+    };
     // Exactly full is allowed. A small packet fits after a large one did not.
     assert_eq!(dropped(&mut build("droptail", &bytes(3000)), &[1500, 1000, 501, 500, 1]), [2, 4]);
     assert_eq!(dropped(&mut build("droptail", &bytes(100)), &[1500, 100, 1]), [0, 2]);

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{MBIT8, Pkt, Served, build, context, ms, pkt, us};
-use leeway_queue::{BuildContext, Dequeued, Log, Queue, Reason};
+use leeway_queue::{Dequeued, Log, Queue, Reason};
 use leeway_units::{Duration, Size};
 
 /// Flow 1 sends large packets at twice the link's rate, flow 2 small ones at the link's rate.
@@ -185,7 +185,9 @@ fn fq_codel_takes_half_of_the_fattest_flow() {
 #[test]
 fn defaults_without_a_buffer_are_those_of_the_originals() {
     let holds = |spec: &str, flows: u32| {
-        let mut queue = build(spec, &BuildContext { capacity: Size::Unlimited, ..context(0) });
+        let mut unlimited = context(0);
+        unlimited.capacity = Size::Unlimited;
+        let mut queue = build(spec, &unlimited);
         for id in 0..30_000 {
             queue.enqueue(ms(0), Pkt { flow: id as u32 % flows, ..pkt(id) }, &mut ());
         }

@@ -26,8 +26,8 @@ fn close(a: f64, b: f64) -> bool {
 #[test]
 fn the_automatic_setting_is_that_of_ns2() {
     let mbit10 = Rate::from_bits_per_sec(10_000_000);
-    let context =
-        BuildContext { delay: Duration::from_millis(50), ..BuildContext::new(Size::Packets(250), mbit10) };
+    let mut context = BuildContext::new(Size::Packets(250), mbit10);
+    context.delay = Duration::from_millis(50);
     let setting = RedSetting::new(&params("red"), &context);
     // 10 Mbit/s is 2500 packets of 500 bytes a second; half of 5 ms is 6.25 packets.
     assert_eq!(setting.packets_per_sec, 2500.0);
@@ -62,7 +62,8 @@ fn thresholds_are_given_in_packets_bytes_or_shares() {
     assert_eq!(set("red:min=3kB,max=9kB", &packets), (3000.0, 9000.0, Unit::Bytes));
     assert_eq!(set("red:min=3kB,max=9kB,unit=packets", &packets), (3.0, 9.0, Unit::Packets));
     assert_eq!(set("red:min=4pkt,unit=bytes,mean=500", &packets), (2000.0, 6000.0, Unit::Bytes));
-    let bytes = BuildContext { capacity: Size::Bytes(Bytes::new(20_000)), ..context(0) };
+    let mut bytes = context(0);
+    bytes.capacity = Size::Bytes(Bytes::new(20_000));
     assert_eq!(set("red:max=60%", &bytes), (4000.0, 12_000.0, Unit::Bytes));
     assert_eq!(set("red:max=60%,limit=10pkt", &bytes), (2.0, 6.0, Unit::Packets));
 }

@@ -224,14 +224,12 @@ impl Builder<'_> {
             Service::Trace(trace) => Some(trace.clone()),
             Service::Rates(_) => None,
         };
-        let spec = LinkSpec {
-            queue: channel.queue.clone(),
-            delay: channel.delay,
-            loss: channel.loss.clone(),
-            arq: channel.arq.clone(),
-            service,
-            ..LinkSpec::new(rate, capacity(limit))
-        };
+        let mut spec = LinkSpec::new(rate, capacity(limit));
+        spec.service = service;
+        spec.queue = channel.queue.clone();
+        spec.delay = channel.delay;
+        spec.loss = channel.loss.clone();
+        spec.arq = channel.arq.clone();
         let changes = channel.rates.iter().skip(1).map(|change| (change.at, change.rate));
         let changes = changes.chain(events.iter().filter_map(|event| Some((event.at, event.rate?))));
         let changes: Vec<_> = changes.collect();

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 /// One run of one scenario with one seed.
 #[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
 pub struct Run {
     /// Seed of this run.
     pub seed: u64,
@@ -22,6 +23,7 @@ pub struct Run {
 
 /// How much work a run was. The numbers are deterministic, unlike the time that the run took.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Work {
     /// Events that were played.
     pub events: u64,
@@ -33,6 +35,7 @@ pub struct Work {
 
 /// Metrics of one window of time.
 #[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
 pub struct WindowSummary {
     /// Name from the scenario, or "run".
     pub name: String,
@@ -54,6 +57,7 @@ pub struct WindowSummary {
 /// Harm of the background flows to the primary flows, and how much of the spare capacity they
 /// used.
 #[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
 pub struct HarmSummary {
     /// Harm to each primary group.
     pub groups: Vec<Harm>,
@@ -64,6 +68,7 @@ pub struct HarmSummary {
 /// Harm to one primary group, from 0 to 1 (Ware et al. 2019). Where more is better: (alone -
 /// beside) / alone. Where less is better: (beside - alone) / beside.
 #[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
 pub struct Harm {
     /// Name of the primary group.
     pub name: String,
@@ -77,6 +82,7 @@ pub struct Harm {
 
 /// One direction of one link with a queue.
 #[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
 pub struct LinkSummary {
     /// Name of the link and direction.
     pub name: String,
@@ -101,6 +107,7 @@ pub struct LinkSummary {
 
 /// One flow group.
 #[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
 pub struct GroupSummary {
     /// Name from the scenario.
     pub name: String,
@@ -151,6 +158,7 @@ pub struct GroupSummary {
 
 /// The peers of one group.
 #[derive(Debug, Clone, Copy, Serialize)]
+#[non_exhaustive]
 pub struct PeerSummary {
     /// Peers that had arrived by the end of the window and did not have the whole file then.
     pub unfinished: u32,
@@ -177,6 +185,7 @@ pub struct PeerSummary {
 
 /// A distribution in seconds, from a histogram with 1 % buckets; the mean is exact.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Percentiles {
     /// Number of samples.
     pub count: u64,
@@ -194,6 +203,7 @@ pub struct Percentiles {
 
 /// Samples over time, as columns: row `i` of all columns of a table is one sample.
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct Series {
     /// Samples of flows.
     pub flows: FlowSeries,
@@ -207,6 +217,7 @@ pub struct Series {
 
 /// Columns of flow samples.
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct FlowSeries {
     /// Seconds since the start.
     pub time_s: Vec<f64>,
@@ -230,6 +241,7 @@ pub struct FlowSeries {
 
 /// Columns of link samples.
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct LinkSeries {
     /// Seconds since the start.
     pub time_s: Vec<f64>,

@@ -164,7 +164,9 @@ fn draws_follow_their_distribution() {
 fn profiles_say_what_they_stand_for() {
     let ns2 = TcpOptions::default().resolve(Profile::Ns2);
     assert_eq!((ns2.initial_window, ns2.sack, ns2.delayed_ack), (2, false, None));
-    let sack = TcpOptions { sack: Some(true), delayed_ack: Some(AckPolicy(None)), ..TcpOptions::default() };
+    let mut sack = TcpOptions::default();
+    sack.sack = Some(true);
+    sack.delayed_ack = Some(AckPolicy(None));
     let linux = sack.resolve(Profile::Linux);
     assert_eq!((linux.sack, linux.delayed_ack, linux.initial_window), (true, None, 10));
 }

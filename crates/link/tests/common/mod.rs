@@ -55,7 +55,8 @@ pub fn mbit(mbit: u64) -> Rate {
 }
 
 pub fn queue(spec: &str, packets: u32) -> AnyQueue<Pkt> {
-    let context = BuildContext { mean_packet: 1000, ..BuildContext::new(Size::Packets(packets), mbit(8)) };
+    let mut context = BuildContext::new(Size::Packets(packets), mbit(8));
+    context.mean_packet = 1000;
     spec.parse::<QueueSpec>().unwrap().build(&context)
 }
 

@@ -10,8 +10,10 @@ use crate::{AnyQueue, Packet};
 use leeway_units::{Duration, Rate, Size};
 use std::sync::LazyLock;
 
-/// Properties of the link for which a discipline is built.
+/// Properties of the link for which a discipline is built. [`BuildContext::new`] sets two of them;
+/// the others are set by assignment.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct BuildContext {
     /// The buffer in packets, in bytes, or unlimited. A size in bandwidth-delay products has to be
     /// resolved before.

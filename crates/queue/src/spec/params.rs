@@ -187,6 +187,7 @@ macro_rules! params {
     ) => {
         $(#[$meta])*
         #[derive(Debug, Clone, PartialEq)]
+        #[non_exhaustive]
         pub struct $type {
             $($(#[doc = $about])+ pub $field: $kind,)*
         }

@@ -53,7 +53,9 @@ pub fn us(us: u64) -> Time {
 pub const MBIT8: Rate = Rate::from_bits_per_sec(8_000_000);
 
 pub fn context(packets: u32) -> BuildContext {
-    BuildContext { mean_packet: 1000, ..BuildContext::new(Size::Packets(packets), MBIT8) }
+    let mut context = BuildContext::new(Size::Packets(packets), MBIT8);
+    context.mean_packet = 1000;
+    context
 }
 
 pub fn build(spec: &str, context: &BuildContext) -> AnyQueue<Pkt> {

@@ -3,6 +3,10 @@
 //! A [`Scenario`] is read from TOML ([`Scenario::parse`]), described by a JSON Schema, or built by
 //! other programs. Its structs hold what was written. Methods give the values of what was left out
 //! ([`TcpOptions::resolve`], [`Channel::buffer_limit`], [`Link::backward`]).
+//!
+//! The parts of a scenario are exhaustive on purpose: a program that builds one from structs has to
+//! decide about a new field. A program that does not want to decide changes a scenario that it has
+//! read. [`TcpOptions`] has a default for everything, so it may get further fields.
 
 mod check;
 mod check_flow;

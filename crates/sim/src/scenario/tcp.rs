@@ -179,6 +179,7 @@ impl Profile {
 /// TCP options that a scenario sets. Those of the profile hold for what is absent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
+#[non_exhaustive]
 pub struct TcpOptions {
     /// SACK, with loss recovery by RFC 6675. Without it: NewReno (RFC 6582).
     #[serde(skip_serializing_if = "Option::is_none")]

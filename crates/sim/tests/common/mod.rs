@@ -128,17 +128,18 @@ fn tcp() -> impl Strategy<Value = TcpOptions> {
                 receive_window,
                 min_rto,
                 resolution,
-            )| TcpOptions {
-                sack,
-                ecn,
-                pacing,
-                one_way_delay,
-                initial_window,
-                delayed_ack,
-                receive_window,
-                min_rto,
-                timestamp_resolution: resolution,
-                ..TcpOptions::default()
+            )| {
+                let mut tcp = TcpOptions::default();
+                tcp.sack = sack;
+                tcp.ecn = ecn;
+                tcp.pacing = pacing;
+                tcp.one_way_delay = one_way_delay;
+                tcp.initial_window = initial_window;
+                tcp.delayed_ack = delayed_ack;
+                tcp.receive_window = receive_window;
+                tcp.min_rto = min_rto;
+                tcp.timestamp_resolution = resolution;
+                tcp
             },
         )
 }
