@@ -26,9 +26,9 @@ use std::collections::VecDeque;
 crate::choice! {
     /// Which implementation of SFQ.
     pub enum SfqVariant {
-        /// That of Linux.
+        /// SFQ of Linux (sch_sfq).
         Linux = "linux",
-        /// That of ns-2.
+        /// SFQ of ns-2.
         Ns2 = "ns2",
     }
 }

@@ -68,7 +68,8 @@ pub struct Ends {
     pub server: SocketAddr,
     /// The proxy to ask, if any.
     pub proxy: Option<SocketAddr>,
-    /// Who asks it: the value of `Proxy-Authorization` (RFC 9110, 11.7.2), if it wants one.
+    /// The value of `Proxy-Authorization` (RFC 9110, 11.7.2), if the proxy wants a user and a
+    /// password.
     pub login: Option<String>,
     /// The congestion control of uploads, by the kernel's name.
     pub congestion: String,

@@ -54,7 +54,7 @@ pub struct Times {
 }
 
 impl Times {
-    /// Of a histogram in microseconds.
+    /// The distribution of a histogram in microseconds.
     pub(crate) fn of(histogram: &Histogram<u64>) -> Option<Times> {
         let at = |p: f64| histogram.value_at_quantile(p) as f64 * 1e-6;
         (!histogram.is_empty()).then(|| Times {

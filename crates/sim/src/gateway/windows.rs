@@ -1,12 +1,13 @@
-//! What grants become: a receive window that a server is told, or what a sender at the node may send.
+//! Grants at work: a receive window that is announced to a server, or segments that a sender at
+//! the node may send.
 
 use crate::engine::Engine;
 use crate::packet::{Fields, Kind, Packet};
 use leeway_share::Certainty;
 
-/// See [`Engine`]; this part of it tells what was granted.
+/// The part of [`Engine`] that passes grants on to senders.
 impl Engine {
-    /// A receive window has come to the sender of flow `index`.
+    /// A receive window has arrived at the sender of a flow.
     pub(crate) fn window_arrives(&mut self, packet: &Packet) {
         let flow = &mut self.flows[packet.flow() as usize];
         flow.sender.edge = flow.sender.edge.max(packet.value());
@@ -17,7 +18,7 @@ impl Engine {
         self.pump(packet.flow());
     }
 
-    /// Flow `index` may send `bytes` more.
+    /// Grants `bytes` more to the sender of flow `index`, which is at the node or at its relay.
     pub(super) fn granted(&mut self, index: u32, bytes: u64) {
         let now_us = self.world.now.micros();
         let flow = &mut self.flows[index as usize];
@@ -31,7 +32,7 @@ impl Engine {
         self.pump(index);
     }
 
-    /// Tells the server of flow `index` how far its receive window goes.
+    /// Announces its receive window to the server of flow `index`, in a packet of its own.
     pub(super) fn tell_window(&mut self, index: u32) {
         let flow = &self.flows[index as usize];
         let profile = &self.groups[flow.group as usize].profile;
