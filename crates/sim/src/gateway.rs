@@ -301,7 +301,7 @@ impl Engine {
         match (part, &mut flow.at_gateway) {
             (Part::Relayed, Some(at_gateway)) => {
                 if at_gateway.sent_again(flow.counts.retransmitted) {
-                    line.lost(now_us, 1, now_us.saturating_sub(rtt_us));
+                    line.lost(now_us, None, 1, now_us.saturating_sub(rtt_us));
                 }
             }
             (Part::Upload, Some(at_gateway)) => {
@@ -322,7 +322,7 @@ impl Engine {
                 if at_gateway.sent_again(flow.counts.retransmitted) {
                     // RFC 6298, 3: no samples from retransmitted segments
                     at_gateway.round_trips.clear();
-                    line.lost(now_us, 1, now_us.saturating_sub(rtt_us));
+                    line.lost(now_us, Some(at_gateway.id), 1, now_us.saturating_sub(rtt_us));
                 }
             }
             _ => return,
@@ -454,7 +454,7 @@ impl Engine {
             // RFC 6298, 3: no samples from retransmitted segments.
             at_gateway.round_trips.clear();
             let sent_us = now_us.saturating_sub(line.state(now_us).srtt_us);
-            line.lost(now_us, mss, sent_us);
+            line.lost(now_us, Some(at_gateway.id), mss, sent_us);
         }
         let position = u64::from(flow.sender.first_unacked()) * mss;
         let rtt_us = at_gateway.round_trips.arrived(position, now_us);
