@@ -680,7 +680,7 @@ impl Downlink {
         }
         let (mss, end) = (entry.mss, entry.end);
         if lost {
-            self.line.lost(now_us, Some(flow), mss, now_us.saturating_sub(srtt_us));
+            self.line.lost(now_us, None, mss, now_us.saturating_sub(srtt_us));
         }
         if self.line.arrived(now_us, flow, bytes, sample) == Heard::Doubt {
             self.entry(flow).forget();

@@ -222,8 +222,9 @@ impl Line {
         heard
     }
 
-    /// `bytes` of `flow`, sent at `sent_us` at the earliest, were lost. Without a flow, they are of one
-    /// sender that sends for all flows.
+    /// `bytes` of `flow`, sent at `sent_us` at the earliest, were lost. The flow is not named where one
+    /// sender sends for all flows, or where the foreground is never seen: the law is then told of each
+    /// loss.
     ///
     /// While the foreground is there, the law is told of each loss: the queue that overflowed may drop
     /// the foreground's packets as well. While the foreground is away, the law reduces the window by as

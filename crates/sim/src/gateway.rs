@@ -454,7 +454,7 @@ impl Engine {
             // RFC 6298, 3: no samples from retransmitted segments.
             at_gateway.round_trips.clear();
             let sent_us = now_us.saturating_sub(line.state(now_us).srtt_us);
-            line.lost(now_us, Some(at_gateway.id), mss, sent_us);
+            line.lost(now_us, None, mss, sent_us);
         }
         let position = u64::from(flow.sender.first_unacked()) * mss;
         let rtt_us = at_gateway.round_trips.arrived(position, now_us);
