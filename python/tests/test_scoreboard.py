@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from matplotlib.figure import Figure as Canvas
@@ -24,6 +26,13 @@ from leeway.papers.scoreboard.score import COLUMNS, Score, add_beside, add_react
 from leeway.papers.scoreboard.wide import COUNT, FAIR, QUEUES, hypercube, wide
 
 EXPERIMENT = experiments()["scoreboard:all"]
+
+
+def test_the_picture_of_the_documents_has_every_law_and_network() -> None:
+    picture = Path(__file__).parents[2] / "docs" / "pictures" / "scoreboard-map.svg"
+    words = set(re.findall(r">([^<>]+)</text>", picture.read_text(encoding="utf-8")))
+    rows = {row.name for row in ROWS if row.sends}
+    assert rows | {network.name for network in literature(full=True)} <= words, "draw it anew: tools/pictures.sh map"
 
 
 @pytest.fixture(scope="module")
