@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import re
 from collections.abc import Iterator
@@ -201,6 +202,12 @@ def test_intervals_say_how_sure_a_number_is():
     assert split.fails == 0 and split.fails_interval[1] > 0.2
     assert split.quantile_interval("web", 0.5) == pytest.approx((0.195, 0.195))
     assert all(math.isnan(end) for end in many.quantile_interval("mos", 0.5))
+    # A quantile and its interval are of the same networks, those with a fair queue among them.
+    mixed = line("mixed", web=[0.05] * 30 + [0.5] * 30)
+    mixed = dataclasses.replace(mixed, fair=frozenset(list(mixed.scores)[30:]))
+    low, high = mixed.quantile_interval("web", 0.5)
+    assert low <= mixed.median("web") <= high
+    assert mixed.fails == 0 and mixed.fails_interval == (0, 0)
 
 
 def test_the_order_is_bounds_then_spare_use_then_failures():
