@@ -262,7 +262,7 @@ impl Medians {
 
     /// Table: what a user of `ebb` gains over LEDBAT with 25 ms, and loses; live values.
     fn ebb_and_ledbat(&self) -> String {
-        type Cell<'a> = &'a dyn Fn(&Case) -> Option<f64>;
+        type Cell<'a> = (&'a dyn Fn(&str) -> Case, &'a dyn Fn(&Case) -> Option<f64>);
         let cubic = |network: Network| move |law: &str| Case::new(network, Some(law), Beside::Cubic);
         let beside = |beside: Beside| move |law: &str| Case::new(BASE, Some(law), beside);
         let [short, _, _, codel, pie, red, ..] = NETWORKS;
@@ -271,7 +271,7 @@ impl Medians {
         let percent =
             |figure: fn(&Figures) -> Option<f64>| move |case: &Case| Some(live(figure)(case)? * 100.0);
         let keeps = |case: &Case| Some(self.kept(case, Source::Live)? * 100.0);
-        let row = |words: &str, unit: &str, digits: usize, cells: &[(&dyn Fn(&str) -> Case, Cell)]| {
+        let row = |words: &str, unit: &str, digits: usize, cells: &[Cell]| {
             let of = |law: &str| {
                 let values: Vec<String> = cells
                     .iter()
