@@ -101,8 +101,18 @@ cc=${gcc:-$clang}
 if [ -n "$cc" ]; then
 	# shellcheck disable=SC2086 # a list of flags
 	"$cc" $warnings -O2 -I. tests/vectors.c -o "$work/vectors"
-	"$work/vectors" <tests/ebb_vectors.txt >"$work/vectors.txt" || { cat "$work/vectors.txt"; exit 1; }
-	printf 'ok    test vectors of ebb: %s\n' "$(cat "$work/vectors.txt")"
+	"$work/vectors" <tests/ebb_vectors.txt >"$work/decided.txt" 2>"$work/count.txt" || {
+		diff tests/ebb_vectors.txt "$work/decided.txt"
+		exit 1
+	}
+	printf 'ok    test vectors of ebb: %s\n' "$(cat "$work/count.txt")"
+fi
+python3=$(find_tool python3)
+if [ -n "$python3" ]; then
+	"$python3" tests/ebb_spec.py <tests/ebb_vectors.txt >"$work/spec.txt" || { cat "$work/spec.txt"; exit 1; }
+	printf 'ok    ebb by the text of its specification: %s\n' "$(cat "$work/spec.txt")"
+else
+	missing "ebb by the text of its specification" python3
 fi
 
 if [ -n "$format" ]; then

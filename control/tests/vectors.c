@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * Test vectors of ebb: reads events with what the law must decide after each (ebb_vectors.txt, docs/ebb-spec.md), and
- * says where the header decides otherwise. With an argument it writes what the header decides.
+ * Checks the test vectors of ebb (ebb_vectors.txt, docs/ebb-spec.md): reads events, each with what the
+ * law must decide, and writes them with what the header decides. Fails where the two differ.
  */
 #include "leeway_ebb.h"
 
@@ -9,63 +9,41 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct leeway_ebb_params defaults = {
-	.window = {.floor_permille = 10, .slow_start = LEEWAY_SLOW_START_STANDARD, .abc_limit = 2},
-	.threshold_us = 2500,
-	.step_us = 5000,
-	.fill_permille = 100,
-	.fade_permille = 30,
-};
-
-int main(int argc, char **argv)
+int main(void)
 {
+	struct leeway_ebb_params params = {{.floor_permille = 10, .slow_start = 1}, 2500, 5000, 100, 30};
 	struct leeway_path path = {.mss_bytes = 1500, .initial_window_bytes = 15000};
 	struct leeway_ebb law;
-	char line[512], got[256], *want;
-	int number = 0, wrong = 0, flags;
+	char line[256], got[512];
+	unsigned int lines, flags, wrong = 0;
 
-	(void)argv;
-	leeway_ebb_init(&law, &defaults, &path);
-	while (fgets(line, sizeof(line), stdin)) {
-		struct leeway_ack ack = {.last_kind = LEEWAY_LAST_EXACT};
-		struct leeway_loss loss = {0};
+	leeway_ebb_init(&law, &params, &path);
+	for (lines = 0; fgets(line, sizeof(line), stdin); lines++) {
+		struct leeway_ack a = {0};
+		struct leeway_loss l = {0};
 
-		number++;
-		line[strcspn(line, "\n")] = 0;
-		want = strstr(line, " = ");
-		if (want)
-			*want = 0;
-		if (sscanf(line, "ack %" SCNu64 " %" SCNu64 " %u %u %d %" SCNu64 " %" SCNu64 " %u %" SCNu64,
-			   &ack.now_us, &ack.acked_bytes, &ack.last_rtt_us, &path.srtt_us, &flags,
-			   &ack.rate.delivered_bytes, &ack.rate.prior_delivered_bytes, &ack.rate.interval_us,
-			   &ack.rate.lost_bytes) >= 8) {
-			ack.round_start = flags & 1;
-			ack.app_limited = flags >> 1 & 1;
-			ack.recovering = flags >> 2 & 1;
-			ack.ce_bytes = flags >> 3 & 1;
-			if (flags & 16)
-				ack.last_kind = LEEWAY_LAST_BOUND;
-			leeway_ebb_on_ack(&law, &ack, &path);
-		} else if (sscanf(line, "loss %" SCNu64 " %" SCNu64 " %u %u", &loss.now_us, &loss.sent_us,
-				  &loss.kind, &loss.timeouts) == 4) {
-			leeway_ebb_on_loss(&law, &loss, &path);
-		} else {
-			if (!strcmp(line, "new"))
-				leeway_ebb_init(&law, &defaults, &path);
-			if (argc > 1)
-				puts(line);
-			continue;
+		if (sscanf(line, "ack %" SCNu64 "%" SCNu64 "%u%u%u%" SCNu64 "%" SCNu64 "%u%" SCNu64,
+			   &a.now_us, &a.acked_bytes, &a.last_rtt_us, &path.srtt_us, &flags,
+			   &a.rate.delivered_bytes, &a.rate.prior_delivered_bytes, &a.rate.interval_us,
+			   &a.rate.lost_bytes) == 9) {
+			a.round_start = flags & 1;
+			a.app_limited = flags >> 1 & 1;
+			a.recovering = flags >> 2 & 1;
+			a.ce_bytes = flags >> 3 & 1;
+			a.last_kind = flags & 16 ? LEEWAY_LAST_BOUND : LEEWAY_LAST_EXACT;
+			leeway_ebb_on_ack(&law, &a, &path);
+		} else if (sscanf(line, "loss %" SCNu64 "%" SCNu64 "%u", &l.now_us, &l.sent_us, &l.kind) ==
+			   3) {
+			leeway_ebb_on_loss(&law, &l, &path);
+		} else if (!strcmp(line, "new\n")) {
+			leeway_ebb_init(&law, &params, &path);
 		}
-		snprintf(got, sizeof(got), "%" PRIu64 " %" PRIu64 " %u %u %u", law.w.out.cwnd_q16,
-			 law.w.out.pacing_bytes_per_s, law.w.out.quantum, law.w.out.phase,
-			 law.w.out.queuing_delay_us);
-		if (argc > 1)
-			printf("%s = %s\n", line, got), fflush(stdout);
-		else if (!want || strcmp(want + 3, got))
-			printf("line %d: %s, expected %s\n", number, got, want ? want + 3 : "nothing"),
-				wrong++;
+		snprintf(got, sizeof(got), "%.*s= %" PRIu64 " %" PRIu64 " %u %u %u\n",
+			 (int)strcspn(line, "=\n"), line, law.w.out.cwnd_q16, law.w.out.pacing_bytes_per_s,
+			 law.w.out.quantum, law.w.out.phase, law.w.out.queuing_delay_us);
+		wrong += strchr("al", line[0]) && strcmp(line, got);
+		fputs(strchr("al", line[0]) ? got : line, stdout);
 	}
-	if (argc == 1)
-		printf("%d lines, %d wrong\n", number, wrong);
-	return wrong != 0 || number == 0;
+	fprintf(stderr, "%u lines, %u wrong\n", lines, wrong);
+	return wrong || !lines;
 }

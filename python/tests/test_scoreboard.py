@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
+import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from matplotlib.figure import Figure as Canvas
@@ -24,6 +27,13 @@ from leeway.papers.scoreboard.score import COLUMNS, Score, add_beside, add_react
 from leeway.papers.scoreboard.wide import COUNT, FAIR, QUEUES, hypercube, wide
 
 EXPERIMENT = experiments()["scoreboard:all"]
+
+
+def test_the_picture_of_the_documents_has_every_law_and_network() -> None:
+    picture = Path(__file__).parents[2] / "docs" / "pictures" / "scoreboard-map.svg"
+    words = set(re.findall(r">([^<>]+)</text>", picture.read_text(encoding="utf-8")))
+    rows = {row.name for row in ROWS if row.sends}
+    assert rows | {network.name for network in literature(full=True)} <= words, "draw it anew: tools/pictures.sh map"
 
 
 @pytest.fixture(scope="module")
@@ -192,6 +202,12 @@ def test_intervals_say_how_sure_a_number_is():
     assert split.fails == 0 and split.fails_interval[1] > 0.2
     assert split.quantile_interval("web", 0.5) == pytest.approx((0.195, 0.195))
     assert all(math.isnan(end) for end in many.quantile_interval("mos", 0.5))
+    # A quantile and its interval are of the same networks, those with a fair queue among them.
+    mixed = line("mixed", web=[0.05] * 30 + [0.5] * 30)
+    mixed = dataclasses.replace(mixed, fair=frozenset(list(mixed.scores)[30:]))
+    low, high = mixed.quantile_interval("web", 0.5)
+    assert low <= mixed.median("web") <= high
+    assert mixed.fails == 0 and mixed.fails_interval == (0, 0)
 
 
 def test_the_order_is_bounds_then_spare_use_then_failures():

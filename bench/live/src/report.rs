@@ -1,28 +1,64 @@
 //! Writes the tables of `docs/live.md`: medians of the runs, with the simulator's value for the
-//! same network in brackets.
+//! same network in brackets. Two other pages have the table that compares `ebb` with LEDBAT.
 
 use crate::Outcome;
 use crate::case::{
-    BASE, Beside, Case, FAST_LAWS, LAWS, NETWORKS, Network, VARIANTS, compared, without_delayed_acks,
+    BASE, Beside, Case, FAR, FAST_LAWS, LAWS, NETWORKS, Network, VARIANTS, compared, without_delayed_acks,
 };
 use crate::figures::{Figures, median};
 use crate::store::{Line, Source, read};
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+/// The law that `ebb` is compared with.
+const LEDBAT: &str = LAWS[0];
 /// Largest difference of two shares of the link that still counts as agreement.
 const AGREED: f64 = 0.1;
 
-/// Writes the tables of a file of results into a page, between the lines `<!-- NAME -->` and `<!--
-/// end -->`.
+/// The pages beside that of the live measurements which compare `ebb` with LEDBAT.
+const COMPARING: [&str; 2] = ["run.md", "ebb-paper.md"];
+
+/// Writes the tables of a file of results into a page and into [`COMPARING`], between the lines
+/// `<!-- NAME -->` and `<!-- end -->`.
 ///
 /// # Errors
-/// A file cannot be used, or the page lacks the place of a table.
+/// A file cannot be used, or a page lacks the place of a table.
 pub fn write(results: &Path, page: &Path) -> Outcome<()> {
     let medians = Medians::of(&read(results)?);
+    let pages = pages(page, &medians);
+    // Every page is made before the first one is written.
+    let texts = pages.iter().map(|(page, tables)| filled(page, tables)).collect::<Outcome<Vec<_>>>()?;
+    for ((page, _), text) in pages.iter().zip(texts) {
+        std::fs::write(page, text).map_err(|error| format!("{}: {error}", page.display()))?;
+    }
+    Ok(())
+}
+
+/// A page and its tables, by name.
+type Page = (PathBuf, Vec<(&'static str, String)>);
+
+fn pages(page: &Path, medians: &Medians) -> Vec<Page> {
+    let mut pages = vec![(page.to_owned(), tables(medians))];
+    for name in COMPARING {
+        pages.push((page.with_file_name(name), vec![("ebb and LEDBAT", medians.ebb_and_ledbat())]));
+    }
+    pages
+}
+
+/// The text of a page with these tables.
+fn filled(page: &Path, tables: &[(&str, String)]) -> Outcome<String> {
     let mut text = std::fs::read_to_string(page).map_err(|error| format!("{}: {error}", page.display()))?;
-    for (name, table) in [
+    for (name, table) in tables {
+        text = replaced(&text, name, table)
+            .ok_or_else(|| format!("{}: there is no <!-- {name} -->", page.display()))?;
+    }
+    Ok(text)
+}
+
+/// The tables of `docs/live.md`, by name.
+fn tables(medians: &Medians) -> Vec<(&'static str, String)> {
+    vec![
         ("cubic", medians.primary(Beside::Cubic)),
         ("bbr", medians.primary(Beside::Bbr)),
         ("same", medians.same()),
@@ -36,11 +72,7 @@ pub fn write(results: &Path, page: &Path) -> Outcome<()> {
         ("differences", medians.differences()),
         ("at once", medians.at_once()),
         ("runs", medians.runs()),
-    ] {
-        text = replaced(&text, name, &table)
-            .ok_or_else(|| format!("{}: there is no <!-- {name} -->", page.display()))?;
-    }
-    Ok(std::fs::write(page, text)?)
+    ]
 }
 
 /// `text` with the table in its place; `None` if there is no such place.
@@ -153,7 +185,7 @@ impl Medians {
 
     fn same(&self) -> String {
         let mut table = String::from(
-            "| law | first, % of the link | late-comer, % | delay p50 | p95, ms |\n|---|---|---|---|---|\n",
+            "| law | first, % of the link | latecomer, % | delay p50 | p95, ms |\n|---|---|---|---|---|\n",
         );
         for law in laws(true) {
             let case = Case::new(BASE, Some(law), Beside::Same);
@@ -226,6 +258,61 @@ impl Medians {
             );
         }
         table
+    }
+
+    /// Table: what a user of `ebb` gains over LEDBAT with 25 ms, and loses; live values.
+    fn ebb_and_ledbat(&self) -> String {
+        type Cell<'a> = (&'a dyn Fn(&str) -> Case, &'a dyn Fn(&Case) -> Option<f64>);
+        let cubic = |network: Network| move |law: &str| Case::new(network, Some(law), Beside::Cubic);
+        let beside = |beside: Beside| move |law: &str| Case::new(BASE, Some(law), beside);
+        let [short, _, _, codel, pie, red, ..] = NETWORKS;
+        let live =
+            |figure: fn(&Figures) -> Option<f64>| move |case: &Case| self.value(case, Source::Live, figure);
+        let percent =
+            |figure: fn(&Figures) -> Option<f64>| move |case: &Case| Some(live(figure)(case)? * 100.0);
+        let keeps = |case: &Case| Some(self.kept(case, Source::Live)? * 100.0);
+        let row = |words: &str, unit: &str, digits: usize, cells: &[Cell]| {
+            let of = |law: &str| {
+                let values: Vec<String> = cells
+                    .iter()
+                    .map(|(case, value)| {
+                        value(&case(law)).map_or("–".into(), |value| format!("{value:.digits$}"))
+                    })
+                    .collect();
+                format!("{} {unit}", values.join("; "))
+            };
+            format!("| {words} | {} | {} |\n", of("ebb"), of(LEDBAT))
+        };
+        let (base, far, fast) = (cubic(BASE), cubic(FAR), |law: &str| Case::fast(Some(law)));
+        let (bbr, same, voice) = (beside(Beside::Bbr), beside(Beside::Same), beside(Beside::Voice));
+        let (pie, codel, red, short) = (cubic(pie), cubic(codel), cubic(red), cubic(short));
+        let (alone, p50, p95) = (percent(|f| f.alone), live(|f| f.alone_p50_ms), live(|f| f.alone_p95_ms));
+        let (yields, reclaims) = (live(|f| f.yield_s), live(|f| f.reclaim_s));
+        let (first, second) = (percent(|f| f.background), percent(|f| f.primary));
+        let call = live(|f| f.voice_p95_ms);
+        [
+            format!("| | `ebb` | `{LEDBAT}` |\n|---|---|---|\n"),
+            row("uses of an idle line; at 600 ms", "%", 0, &[(&base, &alone), (&far, &alone)]),
+            row(
+                "queue that it makes alone, median; 95th percentile",
+                "ms",
+                1,
+                &[(&base, &p50), (&base, &p95)],
+            ),
+            row("CUBIC keeps, buffer of 2 BDP; 0.5 BDP", "%", 1, &[(&base, &keeps), (&short, &keeps)]),
+            row("CUBIC keeps, PIE; CoDel; RED", "%", 0, &[(&pie, &keeps), (&codel, &keeps), (&red, &keeps)]),
+            row("BBR keeps", "%", 1, &[(&bbr, &keeps)]),
+            row("a call waits longer by, 95th percentile", "ms", 1, &[(&voice, &call)]),
+            row("CUBIC has 90 % of the link after", "s", 1, &[(&base, &yields)]),
+            row(
+                "has 90 % again after CUBIC; at 50 Mbit/s",
+                "s",
+                1,
+                &[(&base, &reclaims), (&fast, &reclaims)],
+            ),
+            row("two flows of the law: first; latecomer", "%", 0, &[(&same, &first), (&same, &second)]),
+        ]
+        .concat()
     }
 
     /// Table: shares in which live and simulated values differ by more than a tenth of the link.
@@ -361,6 +448,17 @@ mod tests {
         let differences = medians.differences();
         assert!(differences.contains("| base | `lp` | cubic | beside 70 (95) |"), "{differences}");
         assert!(medians.runs().starts_with("4 live runs of 2 cases, 1 to 3 of each."), "{}", medians.runs());
+    }
+
+    #[test]
+    fn the_pages_hold_what_was_measured() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let medians = Medians::of(&read(&root.join("bench/live/results.jsonl")).unwrap());
+        for (page, tables) in pages(&root.join("docs/live.md"), &medians) {
+            let now = std::fs::read_to_string(&page).unwrap();
+            let wanted = filled(&page, &tables).unwrap();
+            assert_eq!(now, wanted, "{}: run `leeway-live report`", page.display());
+        }
     }
 
     #[test]

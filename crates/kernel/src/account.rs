@@ -12,7 +12,8 @@ use std::path::Path;
 pub struct Direction {
     /// That time, in microseconds.
     pub watched_us: u64,
-    /// Part of it with less than half of the largest window so far, in microseconds.
+    /// Part of it in which the law gave way, in microseconds: uploads in seconds with less than half
+    /// of the best second's rate so far, downloads with less than half of the largest window.
     pub held_us: u64,
     /// Mean of the law's queuing delay over that time, in microseconds.
     pub mean_queue_us: u64,

@@ -28,7 +28,7 @@ struct leeway_account {
 	leeway_u64 acked_bytes;    /* of TCP under the law */
 	leeway_u64 lost_packets;   /* of TCP under the law: retransmissions */
 	leeway_u64 watched_us;     /* time with more to send than the law allowed */
-	leeway_u64 held_us;        /* part of it with less than half of the largest window */
+	leeway_u64 held_us;        /* part of it in seconds with less than half of the best rate */
 	leeway_u64 queue_us2;      /* queuing delay times time, over watched_us */
 	leeway_u64 last_us;        /* time of the last sample of a connection */
 	/* The present second: its start, and the figures at its start. */
@@ -53,18 +53,8 @@ struct leeway_account {
 struct leeway_watched {
 	leeway_u64 looked_us;
 	leeway_u64 acked_bytes;
-	leeway_u64 best_cwnd_bytes;
 	leeway_u32 retransmitted;
 	leeway_u32 reserved;
-};
-
-/* One sample of a connection that has something to send. */
-struct leeway_look {
-	leeway_u64 now_us;
-	leeway_u64 gap_us; /* since the last sample of any connection */
-	leeway_u64 queuing_us;
-	leeway_u32 held;
-	leeway_u32 target_us; /* of the law, or LEEWAY_TARGET_ANY; 0: it has none */
 };
 
 /*
@@ -94,6 +84,12 @@ LEEWAY_INLINE void leeway_account_second(struct leeway_account *a, leeway_u64 sp
 	a->second_watched_us = a->watched_us;
 	a->second_queue_us2 = a->queue_us2;
 	a->second_lost_packets = a->lost_packets;
+	/*
+	 * The window says less: slow start leaves it far above what the line carries, and a law that
+	 * fills the line for ever after would seem to give way.
+	 */
+	if (acked * 2 * 1000000 < a->best_rate * watched)
+		a->held_us += watched;
 	/* A second without data to send says nothing about a share. */
 	if (span_us > 3 * LEEWAY_SECOND_US || watched * 8 < span_us * 7) {
 		a->row_s = 0;

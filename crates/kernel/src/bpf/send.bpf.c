@@ -142,7 +142,7 @@ static __always_inline struct leeway_account *leeway_the_account(void)
 /* Samples a connection under the law, at one of its round-trip samples. */
 static __always_inline void leeway_watch(struct bpf_sock_ops *ctx)
 {
-	__u64 now_us = bpf_ktime_get_ns() / 1000, acked, cwnd, gap_us, second_us;
+	__u64 now_us = bpf_ktime_get_ns() / 1000, acked, gap_us, second_us;
 	struct leeway_account *a = leeway_the_account();
 	struct bpf_sock *sk = ctx->sk;
 	struct leeway_watched *w;
@@ -166,15 +166,10 @@ static __always_inline void leeway_watch(struct bpf_sock_ops *ctx)
 	w->looked_us = now_us;
 	w->acked_bytes = acked;
 	w->retransmitted = again;
-	cwnd = law->out.cwnd_q16 >> 16;
-	if (cwnd > w->best_cwnd_bytes)
-		w->best_cwnd_bytes = cwnd;
 	gap_us = now_us - __sync_lock_test_and_set(&a->last_us, now_us);
 	if (gap_us < LEEWAY_LOOK_MOST_US && tp->write_seq != tp->snd_nxt) {
 		__sync_fetch_and_add(&a->watched_us, gap_us);
 		__sync_fetch_and_add(&a->queue_us2, gap_us * law->out.queuing_delay_us);
-		if (cwnd * 2 < w->best_cwnd_bytes)
-			__sync_fetch_and_add(&a->held_us, gap_us);
 	}
 	second_us = a->second_us;
 	if (now_us - second_us >= LEEWAY_SECOND_US &&

@@ -4,6 +4,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// One second: share of the line, retransmissions, share of the time in which the uploads were
 /// busy, queuing delay in ms.
@@ -12,12 +13,14 @@ type Second = (f64, u64, f64, f64);
 /// Rate of the line in all cases. Unit: bytes/s.
 const LINE: f64 = 1.25e6;
 
-fn driver(target_us: u32) -> PathBuf {
+fn driver() -> PathBuf {
+    static MADE: AtomicU32 = AtomicU32::new(0);
+    let number = MADE.fetch_add(1, Ordering::Relaxed);
     let folder = env!("CARGO_MANIFEST_DIR");
     let names = ["clang-16", "clang-17", "clang-18", "clang-19", "clang-20", "clang"];
     let chosen = std::env::var("CLANG").ok();
-    let built = PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
-        .join(format!("account-{}-{target_us}", std::process::id()));
+    let built =
+        PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("account-{}-{number}", std::process::id()));
     for clang in chosen.as_deref().into_iter().chain(names) {
         let mut compile = Command::new(clang);
         compile.args([
@@ -87,29 +90,53 @@ fn a_share_of_a_law_without_target_is_any_steady_part_beside_a_queue() {
     told(0, &[("a law that knows nothing of queues", part(5.3, 0.5), false)]);
 }
 
+#[test]
+fn giving_way_is_less_than_half_of_the_best_rate() {
+    let driver = driver();
+    let cases: [(&str, Vec<Second>, u64); 5] = [
+        ("alone on the line", vec![(1.0, 0, 1.0, 24.0); 20], 0),
+        ("growing towards the line", vec![(0.5, 0, 1.0, 0.0), (0.7, 0, 1.0, 0.0), (1.0, 0, 1.0, 24.0)], 0),
+        ("four seconds of a rival", [vec![(1.0, 0, 1.0, 2.0); 5], vec![(0.01, 0, 1.0, 80.0); 4]].concat(), 4),
+        (
+            "little to send, at the line's rate",
+            [vec![(1.0, 0, 1.0, 2.0); 5], vec![(0.2, 0, 0.2, 2.0)]].concat(),
+            0,
+        ),
+        ("nothing to send", [vec![(1.0, 0, 1.0, 2.0); 5], vec![(0.0, 0, 0.0, 0.0); 9]].concat(), 0),
+    ];
+    for (what, seconds, expected) in cases {
+        assert_eq!(account(&driver, 25_000, &seconds)[2], expected * 1_000_000, "{what}");
+    }
+    let _ = std::fs::remove_file(driver);
+}
+
 /// Checks the judgement of an account of a law with the target `target_us` on each case.
 fn told(target_us: u32, cases: &[(&str, Vec<Second>, bool)]) {
-    let driver = driver(target_us);
+    let driver = driver();
     for (what, seconds, expected) in cases {
-        let mut child = Command::new(&driver)
-            .arg(target_us.to_string())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the driver");
-        let mut input = child.stdin.take().expect("an input");
-        for (part, lost, busy, queue_ms) in seconds {
-            let (acked, watched) = ((part * LINE) as u64, (busy * 1e6) as u64);
-            writeln!(input, "{acked} {lost} {watched} {}", (queue_ms * 1e3) as u64)
-                .expect("a driver that reads");
-        }
-        drop(input);
-        let output = child.wait_with_output().expect("an end");
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        let numbers: Vec<u32> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
-        let [seconds, permille] = numbers[..] else { panic!("{what}: {text}") };
+        let [seconds, permille, _] = account(&driver, target_us, seconds);
         assert_eq!(seconds > 0, *expected, "{what}: {seconds} s");
         assert!(!*expected || (400..=600).contains(&permille), "{what}: {permille}");
     }
     let _ = std::fs::remove_file(driver);
+}
+
+/// After these seconds: seconds of a share, its part in thousandths, microseconds of giving way.
+fn account(driver: &PathBuf, target_us: u32, seconds: &[Second]) -> [u64; 3] {
+    let mut child = Command::new(driver)
+        .arg(target_us.to_string())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the driver");
+    let mut input = child.stdin.take().expect("an input");
+    for (part, lost, busy, queue_ms) in seconds {
+        let (acked, watched) = ((part * LINE) as u64, (busy * 1e6) as u64);
+        writeln!(input, "{acked} {lost} {watched} {}", (queue_ms * 1e3) as u64).expect("a driver that reads");
+    }
+    drop(input);
+    let output = child.wait_with_output().expect("an end");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let numbers: Vec<u64> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    numbers.try_into().unwrap_or_else(|_| panic!("three numbers, not {text:?}"))
 }

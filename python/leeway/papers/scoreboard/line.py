@@ -89,14 +89,16 @@ class Line:
         """The same for the networks with a fair queue; not-a-number without any."""
         return failing(self.harm[self.is_fair])
 
-    def interval(self, statistic: Callable[[np.ndarray], np.ndarray], *names: str) -> tuple[float, float]:
-        """95 % interval of a statistic of the largest of the named numbers on each network without
-        a fair queue.
+    def interval(
+        self, statistic: Callable[[np.ndarray], np.ndarray], names: Sequence[str], without: frozenset[str] = frozenset()
+    ) -> tuple[float, float]:
+        """95 % interval of a statistic of the largest of the named numbers on each network, but for
+        those `without`.
 
         Networks are drawn again, and the seeds of each network (percentile bootstrap). `statistic`
         takes a table with a row for each resample.
         """
-        places = [score for name, score in self.scores.items() if name not in self.fair]
+        places = [score for name, score in self.scores.items() if name not in without]
         seeds = max((len(score.values.get(name, ())) for score in places for name in names), default=0)
         if not seeds:
             return math.nan, math.nan
@@ -112,12 +114,12 @@ class Line:
     @cached_property
     def fails_interval(self) -> tuple[float, float]:
         """95 % interval of `fails`."""
-        return self.interval(lambda harm: np.mean(harm > MARGIN, axis=1), *self.bulk, "web")
+        return self.interval(lambda harm: np.mean(harm > MARGIN, axis=1), (*self.bulk, "web"), self.fair)
 
     def quantile_interval(self, name: str, share: float) -> tuple[float, float]:
-        """95 % interval of a quantile over the networks without a fair queue."""
+        """95 % interval of `quantile`."""
         names = self.bulk if name == "bulk" else (name,)
-        return self.interval(lambda values: np.nanquantile(values, share, axis=1), *names)
+        return self.interval(lambda values: np.nanquantile(values, share, axis=1), names)
 
 
 def failing(harm: np.ndarray) -> float:
