@@ -67,12 +67,19 @@ pub fn forwards() -> bool {
 /// Whether packets between the home and the Internet pass this machine. They do if it forwards
 /// packets, and reaches the home at other interfaces than the Internet.
 pub fn passes(interfaces: &[Interface], uplinks: &[Uplink], home: &[IpNet], forwards: bool) -> bool {
-    let at_home = usable(interfaces).filter(|interface| networks(interface).any(|own| meets(&own, home)));
-    let mut at_home = at_home.peekable();
+    let mut at_home = at(interfaces, home).peekable();
     let inside = at_home.peek().is_some();
     inside
         && forwards
         && at_home.all(|interface| uplinks.iter().all(|uplink| uplink.interface != interface.name))
+}
+
+/// The interfaces of this machine at the networks `home`.
+pub(crate) fn at<'a>(
+    interfaces: &'a [Interface],
+    home: &'a [IpNet],
+) -> impl Iterator<Item = &'a Interface> + 'a {
+    usable(interfaces).filter(|interface| networks(interface).any(|own| meets(&own, home)))
 }
 
 fn usable(interfaces: &[Interface]) -> impl Iterator<Item = &Interface> {
@@ -151,7 +158,8 @@ impl Setup {
             );
             text += &format!("[control]\nsocket = {socket}\nstate = {}\n", quoted(folder));
         }
-        text += "\n# Caps that protect the bill, where the line has a volume.\n\
+        text += "\n# Caps that protect the bill, where the line has a volume. Without `time_zone`, days are\n\
+                 # those of this machine's clock.\n\
                  # [caps]\n\
                  # time_zone = \"Europe/Madrid\"\n\
                  # month = { volume = \"1 TB\", keep_for_home = \"600 GB\" }\n\

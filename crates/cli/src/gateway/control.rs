@@ -1,5 +1,6 @@
 //! `leeway gateway status`, `pause`, `reload`, `revoke` and others: requests to a running gateway.
 
+use super::limits::{self, SetLimit};
 use super::observe;
 use super::people::{self, PeopleCommand};
 use crate::output::stdout;
@@ -85,6 +86,10 @@ pub enum ControlCommand {
         #[command(flatten)]
         ask: Ask,
     },
+    /// Change the limits of a neighbour, of each or of all together, while the gateway runs; without
+    /// arguments, list them.
+    #[command(after_help = limits::HELP)]
+    Limit(SetLimit),
     /// Print how much each user has used in each five minutes, as CSV or Parquet.
     #[command(after_help = EXPORT_HELP)]
     Export {
@@ -162,6 +167,7 @@ pub fn run(command: &ControlCommand) -> Result<(), Failure> {
             let file = runtime.block_on(Client::new(socket).text(&path))?;
             Ok(stdout().write_all(&file)?)
         }
+        ControlCommand::Limit(limit) => limits::run(limit, &runtime),
         ControlCommand::People(command) => people::run(command, &runtime),
     }
 }
