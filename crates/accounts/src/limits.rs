@@ -93,7 +93,8 @@ impl Store {
                 "each" => Whose::Each,
                 _ => Whose::User(row[1].text().to_owned()),
             };
-            let (daily, rate) = (number(&row[2]).map(Bytes::new), number(&row[3]).map(Rate::from_bits_per_sec));
+            let (daily, rate) =
+                (number(&row[2]).map(Bytes::new), number(&row[3]).map(Rate::from_bits_per_sec));
             (whose, Limit { daily, rate })
         };
         Ok(rows.into_iter().map(limit).collect())

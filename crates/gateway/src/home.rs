@@ -61,14 +61,7 @@ impl HomeCounter {
     /// Counts the bytes of the networks `home`.
     pub fn new(home: &[IpNet]) -> HomeCounter {
         let (sides, now) = (Sides::here(home), Instant::now());
-        HomeCounter {
-            home: home.to_owned(),
-            sides,
-            looked: now,
-            read: now,
-            before: None,
-            neighbours: [0; 2],
-        }
+        HomeCounter { home: home.to_owned(), sides, looked: now, read: now, before: None, neighbours: [0; 2] }
     }
 
     /// Whether the home's packets pass this machine.
@@ -161,8 +154,7 @@ mod tests {
     #[test]
     fn the_home_has_what_both_sides_carry_less_the_neighbours() {
         let mut counter = counter();
-        let first =
-            dev([("ppp0", 1000, 2000), ("br-lan", 10, 20), ("eth0.20", 1, 2), ("mesh0", 7, 7)]);
+        let first = dev([("ppp0", 1000, 2000), ("br-lan", 10, 20), ("eth0.20", 1, 2), ("mesh0", 7, 7)]);
         assert_eq!(counter.reading(&first), [0; 2], "nothing to compare with");
         // The home downloads 500 at two interfaces and sends 60; neighbours download 400.
         counter.neighbours([300, 0]);

@@ -18,6 +18,7 @@ use leeway_accounts::time::Slot;
 use leeway_accounts::vouchers::{Code, Terms, Voucher};
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -390,11 +391,11 @@ impl Meter {
         at.saturating_add(read.elapsed()).unwrap_or(Timestamp::MAX)
     }
 
-    /// What was used in a range of days, as a file. Without days, everything.
+    /// Writes what was used in a range of days. Without days, everything.
     ///
     /// # Errors
-    /// The store cannot be read.
-    pub fn export(&self, range: ExportRange) -> Result<Vec<u8>, ExportError> {
+    /// The store cannot be read, or `out` fails.
+    pub fn export(&self, range: ExportRange, out: &mut (dyn Write + Send)) -> Result<(), ExportError> {
         let ExportRange { from, to, format } = range;
         let zone = self.zone();
         let midnight =
@@ -404,13 +405,13 @@ impl Meter {
         };
         let (from, to) = (day(from, Timestamp::UNIX_EPOCH), day(to, Timestamp::MAX));
         in_thread(|| {
-            let (mut file, mut store) = (Vec::new(), Store::reading(&self.config.url)?);
+            let mut store = Store::reading(&self.config.url)?;
             match format {
-                ExportFormat::Csv => export::csv(&mut store, from, to, &mut file)?,
-                ExportFormat::Parquet => export::parquet(&mut store, from, to, &mut file)?,
-            };
-            Ok(file)
+                ExportFormat::Csv => export::csv(&mut store, from, to, out),
+                ExportFormat::Parquet => export::parquet(&mut store, from, to, out),
+            }
         })
+        .map(drop)
     }
 
     /// What each user and the home used here on each of the last `days` days.

@@ -80,7 +80,8 @@ async fn a_limit_holds_at_once_and_after_a_restart_and_can_be_taken_back() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rate_changes_for_what_runs() {
     let (folder, objects) = (tempfile::tempdir().unwrap(), objects().await);
-    let gateway = Running::start(&[objects.port()], &sqlite(folder.path(), "all.rate = \"800 kbit/s\"")).await;
+    let gateway =
+        Running::start(&[objects.port()], &sqlite(folder.path(), "all.rate = \"800 kbit/s\"")).await;
     let began = Instant::now();
     // At the first rate, 4 MB take 40 s.
     let download = fetch(&gateway, objects, 4 * MEGABYTE);

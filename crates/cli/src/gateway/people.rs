@@ -168,8 +168,9 @@ fn make(voucher: &Voucher, runtime: &Runtime) -> Result<(), Failure> {
         let _ = path.as_deref().map(std::fs::remove_file);
     })?;
     if let Some((mut file, path)) = file.zip(path.as_deref()) {
-        let written =
-            file.write_all(sheet::html(&issued, *language, &TimeZone::system()).as_bytes()).and_then(|()| file.sync_all());
+        let written = file
+            .write_all(sheet::html(&issued, *language, &TimeZone::system()).as_bytes())
+            .and_then(|()| file.sync_all());
         if let Err(error) = written {
             let codes = issued.codes.iter().map(|code| &code.code[..]).collect::<Vec<_>>().join("\n");
             return Err(Failure::Run(format!(

@@ -39,7 +39,8 @@ fn the_homes_bytes_are_counted_without_those_of_neighbours_and_of_this_machine()
     std::fs::write(&file, text).unwrap();
     let (mut gateway, _) = Gateway::start(&mut bed.gateway(&file), 1);
     let status = || -> Status {
-        let output = leeway().args(["gateway", "status", "--json", "--socket"]).arg(&socket).output().unwrap();
+        let output =
+            leeway().args(["gateway", "status", "--json", "--socket"]).arg(&socket).output().unwrap();
         serde_json::from_slice(&output.stdout).unwrap()
     };
     wait("the servers answer", || bed.ask_at(HOME, &download(SERVERS[0], 0, ""), &[]) == "0");
@@ -55,7 +56,8 @@ fn the_homes_bytes_are_counted_without_those_of_neighbours_and_of_this_machine()
     let mut store = Store::reading(&accounts).unwrap();
     let (first, last) = store.range().unwrap().unwrap();
     let home = store.usage_of_home("g", first, last.next()).unwrap();
-    let down: u64 = home.iter().filter(|usage| usage.direction.name() == "down").map(|usage| usage.bytes).sum();
+    let down: u64 =
+        home.iter().filter(|usage| usage.direction.name() == "down").map(|usage| usage.bytes).sum();
     // Packets have headers, 66 of 1514 bytes.
     assert!((20 * MEGABYTE..22 * MEGABYTE).contains(&down), "{down} of 20 MB: {home:?}");
     let neighbours = store.usage_of_neighbours("g", first, Slot::next(last)).unwrap();

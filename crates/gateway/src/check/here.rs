@@ -398,7 +398,8 @@ mod tests {
         let beside = box_beside_the_router();
         let uplink = |interface: &str| vec![Uplink { family: Family::V4, interface: interface.into() }];
         let router = Machine { uplinks: uplink("ppp0"), forwards: true, ..beside.clone() };
-        let month = format!("{GOOD}[accounts]\n[caps]\nmonth = {{ volume = \"1 TB\", keep_for_home = \"6 GB\" }}\n");
+        let month =
+            format!("{GOOD}[accounts]\n[caps]\nmonth = {{ volume = \"1 TB\", keep_for_home = \"6 GB\" }}\n");
         let percentile = format!("{GOOD}[accounts]\n[caps]\npercentile = {{}}\n");
         let beside = Machine { uplinks: uplink("eth0"), forwards: true, ..beside };
         one(&month, &beside, "6: warning: caps.month: ", "keep_for_home (now 6 GB) is the most");

@@ -1,14 +1,16 @@
 //! The operations over HTTP, with JSON.
 
+use super::pieces::pieces;
 use super::socket::Socket;
 use super::{
-    ExportFormat, ExportRange, Health, HistoryRange, InviteRequest, Issued, LimitRequest, LimitStatus, OperationError, PastDays, Operations, PauseRequest,
-    ReloadRequest, Reloaded, RevokeRequest, Revoked, Status, UserStatus, VoucherRequest, VoucherStatus,
+    ExportFormat, ExportRange, Health, HistoryRange, InviteRequest, Issued, LimitRequest, LimitStatus,
+    OperationError, Operations, PastDays, PauseRequest, ReloadRequest, Reloaded, RevokeRequest, Revoked,
+    Status, UserStatus, VoucherRequest, VoucherStatus,
 };
 use crate::notes::{Note, Value};
 use crate::openapi;
 use axum::Router;
-use axum::body::Bytes;
+use axum::body::{Body, Bytes};
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{DefaultBodyLimit, FromRequest, Query, Request, State};
 use axum::http::{StatusCode, header};
@@ -265,14 +267,12 @@ async fn export(
     range: Result<Query<ExportRange>, QueryRejection>,
 ) -> Result<Response, OperationError> {
     let Query(range) = range.map_err(|error| unreadable(&error.body_text()))?;
-    // The store may be slow. Other requests are answered meanwhile.
-    let work = tokio::task::spawn_blocking(move || operations.export(range)).await;
-    let file = work.map_err(std::io::Error::other)??;
+    let file = pieces(move |out| operations.export(range, out)).await?;
     let kind = match range.format {
         ExportFormat::Csv => "text/csv; charset=utf-8",
         ExportFormat::Parquet => "application/vnd.apache.parquet",
     };
-    Ok(([(header::CONTENT_TYPE, kind)], file).into_response())
+    Ok(([(header::CONTENT_TYPE, kind)], Body::new(file)).into_response())
 }
 
 /// Begins a pause, or changes its end.

@@ -7,11 +7,12 @@ mod config;
 mod limits;
 mod live;
 mod people;
+mod pieces;
 mod reload;
 mod socket;
 mod status;
 
-pub use client::{Client, ClientError};
+pub use client::{Client, ClientError, StreamError};
 pub use config::{ControlConfig, SOCKET};
 pub use limits::{LimitRequest, LimitStatus};
 pub use live::{Notice, Now, Sample};
@@ -19,8 +20,8 @@ pub use people::{Entrance, InviteRequest, Issued, IssuedCode, VoucherRequest, Vo
 pub use reload::Source;
 pub use socket::{Socket, SocketError};
 pub use status::{
-    DayUsage, ExportFormat, ExportRange, Health, HistoryRange, PastDays, PauseRequest, ReloadRequest, Reloaded, RevokeRequest, Revoked,
-    Sharing, Status, UserStatus, Volume, Window,
+    DayUsage, ExportFormat, ExportRange, Health, HistoryRange, PastDays, PauseRequest, ReloadRequest,
+    Reloaded, RevokeRequest, Revoked, Sharing, Status, UserStatus, Volume, Window,
 };
 
 pub(crate) use api::serve;
@@ -43,7 +44,7 @@ use leeway_accounts::StoreError;
 use live::History;
 use reload::Running;
 use std::cmp::Reverse;
-use std::io;
+use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -319,18 +320,18 @@ impl Operations {
         }
     }
 
-    /// What was used from the day `from` until before the day `to`, as a file.
+    /// Writes what was used from the day `from` until before the day `to`.
     ///
     /// # Errors
-    /// There are no accounts, or they cannot be read.
-    pub fn export(&self, range: ExportRange) -> Result<Vec<u8>, OperationError> {
+    /// There are no accounts, they cannot be read, or `out` fails.
+    pub fn export(&self, range: ExportRange, out: &mut (dyn Write + Send)) -> Result<(), OperationError> {
         let meter = self.accountant()?;
         if let ExportRange { from: Some(from), to: Some(to), .. } = range
             && to <= from
         {
             return Err(OperationError::Wrong(Note::new(&phrase::NO_DAY, [from, to].map(Value::same))));
         }
-        Ok(meter.export(range)?)
+        Ok(meter.export(range, out)?)
     }
 
     /// What each user and the home used at this gateway on each of the last days, today included.

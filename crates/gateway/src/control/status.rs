@@ -262,7 +262,8 @@ impl PastDays {
         for DayUsage { day, user, down_bytes, up_bytes } in &self.usage {
             let age = self.today.since(*day).map_or(0, |span| span.get_days());
             let sums = all.entry(user).or_default().iter_mut().zip(self.spans());
-            sums.filter(|(_, span)| age < i32::from(*span)).for_each(|(sum, _)| *sum += down_bytes + up_bytes);
+            sums.filter(|(_, span)| age < i32::from(*span))
+                .for_each(|(sum, _)| *sum += down_bytes + up_bytes);
         }
         all
     }

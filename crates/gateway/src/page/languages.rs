@@ -4,8 +4,8 @@ use super::history::History;
 use super::view::{self, Message};
 use super::{Language, sheet};
 use crate::control::{
-    DayUsage, Entrance, Issued, IssuedCode, LimitStatus, Notice, Now, OperationError, PastDays, Sample, Sharing,
-    UserStatus, Volume,
+    DayUsage, Entrance, Issued, IssuedCode, LimitStatus, Notice, Now, OperationError, PastDays, Sample,
+    Sharing, UserStatus, Volume,
 };
 use crate::notes::{self, Note};
 use crate::observe::{Direction, Observation};
@@ -171,7 +171,8 @@ fn the_owners_page_is_in_each_language() {
         for ((sharing, answer), note) in pages {
             let now = now(sharing, answer, &note.words(language));
             let done = Message::done(language, words.reloaded, &notes);
-            let home = view::Home::new(language, String::new(), Some(done), now, [&notes, &notes], &TimeZone::UTC);
+            let home =
+                view::Home::new(language, String::new(), Some(done), now, [&notes, &notes], &TimeZone::UTC);
             let limit = |user: Option<&str>, all| LimitStatus {
                 user: user.map(str::to_owned),
                 all,
@@ -181,7 +182,10 @@ fn the_owners_page_is_in_each_language() {
             };
             let limits = vec![limit(None, true), limit(None, false), limit(Some("Núria"), false)];
             let page = home.with_codes(true).with_limits(Some(limits)).render().unwrap();
-            assert_eq!((page.matches("value=\"1,5\"").count(), page.matches("value=\"2,5\"").count()), (3, 3));
+            assert_eq!(
+                (page.matches("value=\"1,5\"").count(), page.matches("value=\"2,5\"").count()),
+                (3, 3)
+            );
             assert_page_speaks(language, &page);
             let said = text(&page);
             let places = if sharing == Sharing::Observing { 3 } else { 2 };
@@ -201,7 +205,8 @@ fn what_a_form_is_answered_is_in_each_language() {
         for language in OTHERS {
             let problem = Message::problem(&error.note().words(language));
             let now = now(Sharing::On, "notice_no", "–");
-            let home = view::Home::new(language, String::new(), Some(problem), now, [&[], &[]], &TimeZone::UTC);
+            let home =
+                view::Home::new(language, String::new(), Some(problem), now, [&[], &[]], &TimeZone::UTC);
             assert_page_speaks(language, &home.render().unwrap());
         }
     }
@@ -271,6 +276,9 @@ fn the_history_is_in_each_language_and_ends_today() {
     for language in OTHERS {
         let page = History::new(language, &past).render().unwrap();
         assert_page_speaks(language, &page);
-        assert!(page.contains("4,00 GB") && page.contains("La casa") && page.contains("30 nov 2026"), "{page}");
+        assert!(
+            page.contains("4,00 GB") && page.contains("La casa") && page.contains("30 nov 2026"),
+            "{page}"
+        );
     }
 }

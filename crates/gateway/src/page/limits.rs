@@ -1,9 +1,9 @@
 //! Limits of neighbours on the owner's page, set by the operation of the control socket.
 
+use super::Shared;
 use super::codes::decimal;
 use super::guard::{Sent, Visitor};
 use super::manage::asked;
-use super::Shared;
 use crate::control::{LimitRequest, Operations};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Redirect, Response};

@@ -375,7 +375,14 @@ impl Page {
         let (now, notices) = (self.operations.now(visitor.language), self.operations.notes());
         let unknown = self.operations.unknown();
         let codes = self.operations.takes_codes();
-        let home = view::Home::new(visitor.language, csrf, message, now, [&notices, &unknown], &self.operations.zone());
+        let home = view::Home::new(
+            visitor.language,
+            csrf,
+            message,
+            now,
+            [&notices, &unknown],
+            &self.operations.zone(),
+        );
         html(&home.with_limits(self.operations.limits().ok()).with_codes(codes), status)
     }
 

@@ -221,7 +221,9 @@ impl Page {
             _ if gate.is_revoked(&name) => {
                 ("off", paused, Some(words.why_no_access), Some(goes_on(words, &zone, None)))
             }
-            (Some(pause), _) => ("off", paused, Some(words.why_owner), Some(goes_on(words, &zone, pause.until))),
+            (Some(pause), _) => {
+                ("off", paused, Some(words.why_owner), Some(goes_on(words, &zone, pause.until)))
+            }
             (None, Verdict::Paused { until, reason }) => {
                 ("off", paused, Some(words.why(reason)), Some(goes_on(words, &zone, until)))
             }
@@ -347,7 +349,11 @@ mod tests {
             let words = language.words();
             let volume = |cap: &str| {
                 let (used_bytes, limit_bytes, until) = (1_500_000, 2_500_000_000, Timestamp::UNIX_EPOCH);
-                VolumeRow::new(words, &TimeZone::UTC, Volume { cap: cap.into(), used_bytes, limit_bytes, until })
+                VolumeRow::new(
+                    words,
+                    &TimeZone::UTC,
+                    Volume { cap: cap.into(), used_bytes, limit_bytes, until },
+                )
             };
             for reason in REASONS {
                 let page = Page {

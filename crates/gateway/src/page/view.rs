@@ -349,7 +349,11 @@ impl VolumeRow {
             left: bytes(words, volume.limit_bytes.saturating_sub(volume.used_bytes)),
             limit: bytes(words, volume.limit_bytes),
             permille: volume.used_bytes.saturating_mul(1000) / volume.limit_bytes.max(1),
-            until: if volume.until < Timestamp::MAX { when(volume.until, words, zone) } else { String::new() },
+            until: if volume.until < Timestamp::MAX {
+                when(volume.until, words, zone)
+            } else {
+                String::new()
+            },
         }
     }
 }
