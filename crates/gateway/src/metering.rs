@@ -188,7 +188,9 @@ impl Meter {
     /// The store fails; nothing has changed.
     pub fn set_limit(&self, whose: &Whose, limit: Option<&Limit>) -> Result<(), StoreError> {
         in_thread(|| lock(&self.store).set_limit(&self.config.gateway(), whose, limit))?;
-        self.apply(lock(&self.configured).clone())
+        // A guard within the call would be held during the call, which needs the lock itself.
+        let configured = lock(&self.configured).clone();
+        self.apply(configured)
     }
 
     /// The limits that the owner has set.
@@ -212,7 +214,9 @@ impl Meter {
         // A cap that is new has only what is in the store.
         in_thread(|| {
             let accounts = lock(&self.accounts);
-            accounts.iter().for_each(|accounts| accounts.store(STORED));
+            // A store that fails would only be waited for.
+            let current = accounts.iter().filter(|accounts| accounts.state() == State::Current);
+            current.for_each(|accounts| accounts.store(STORED));
         });
         let (limits, mut restored) = in_thread(|| restored(&self.config, &configured, now))?;
         *lock(&self.zone) = configured.time_zone.clone();
@@ -230,8 +234,9 @@ impl Meter {
         let gateway = self.config.gateway();
         let Some(Ok(limits)) = self.reach(store).map(|store| store.limits(&gateway)) else { return };
         if limits != self.limits() {
+            let configured = lock(&self.configured).clone();
             // If it fails, the next look tries again.
-            let _ = self.apply(lock(&self.configured).clone());
+            let _ = self.apply(configured);
         }
     }
 
