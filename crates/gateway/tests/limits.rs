@@ -104,7 +104,9 @@ async fn a_users_limit_is_set_for_all_gateways_of_the_database() {
     let caps = "user = { daily = \"100 MB\", slow_at = 1 }";
     let attic = Running::start(&[objects.port()], &config(&url, "attic", caps)).await;
     let cellar = Running::start(&[objects.port()], &config(&url, "cellar", caps)).await;
-    assert_eq!(fetch(&attic, objects, 2 * MEGABYTE).await.0, 200);
+    for gateway in [&attic, &cellar] {
+        assert_eq!(fetch(gateway, objects, 2 * MEGABYTE).await.0, 200);
+    }
     limit(&attic, of(USER, Some(MEGABYTE), None)).await.unwrap();
     limit(&attic, LimitRequest { all: true, daily_bytes: Some(5), ..LimitRequest::default() }).await.unwrap();
     let began = Instant::now();

@@ -164,6 +164,11 @@ impl Quota {
     pub fn replaces(&mut self, earlier: &Quota) {
         if self.every == earlier.every {
             self.used.clone_from(&earlier.used);
+            // What the other gateways have stays known, so a user who has nothing left is refused
+            // at once.
+            if self.shared.is_some() {
+                self.shared.clone_from(&earlier.shared);
+            }
         }
         self.reserved = earlier.reserved;
     }
