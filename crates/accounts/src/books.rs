@@ -116,6 +116,15 @@ impl Accounts {
         locked(&self.books).count(moment(self.began), user, direction, class, bytes);
     }
 
+    /// Stores at once what was counted, and waits for that, at most for `patience`.
+    pub fn store(&self, patience: Duration) {
+        let began = Instant::now();
+        let last = locked(&self.books).ledger.hurry();
+        while !locked(&self.books).ledger.is_stored_after(last) && began.elapsed() < patience {
+            std::thread::sleep(TICK / 10);
+        }
+    }
+
     /// State of the ledger and its store.
     pub fn state(&self) -> State {
         locked(&self.books).ledger.state(self.began.elapsed())

@@ -120,6 +120,17 @@ impl Ledger {
         self.take(steady)
     }
 
+    /// Lets the next batch be written at once. Returns the number of the last one.
+    pub fn hurry(&mut self) -> u64 {
+        self.written = None;
+        self.sequence
+    }
+
+    /// Whether all that was counted when `last` was the last batch is stored.
+    pub fn is_stored_after(&self, last: u64) -> bool {
+        self.flight.is_none() && (self.sequence > last || self.pending.is_empty())
+    }
+
     /// The batch to write at the end, whatever the time.
     pub fn take(&mut self, steady: Duration) -> Option<Arc<Batch>> {
         if self.flight.is_none() && !self.pending.is_empty() {

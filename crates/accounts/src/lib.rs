@@ -9,6 +9,7 @@ mod books;
 pub mod caps;
 pub mod export;
 pub mod ledger;
+pub mod limits;
 pub mod store;
 pub mod time;
 pub mod vouchers;

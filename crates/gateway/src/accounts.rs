@@ -7,6 +7,7 @@ use crate::gate::Gate;
 use crate::relay::Relay;
 use crate::upstream::Connector;
 use crate::users::{Counts, Users};
+use leeway_accounts::ledger::Direction;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -126,37 +127,40 @@ fn lists(connector: &Connector) -> String {
     text
 }
 
-/// What limits neighbours besides the law: a pause, and the caps.
+/// What limits neighbours besides the law: a pause, and the caps. Also counts the home's bytes.
 fn gate(gate: &Gate) -> String {
     let mut text = String::new();
-    let mut gauge = |name: &str, help: &str, values: &[(String, u64)]| {
-        head(&mut text, "gauge", name, help);
-        for (labels, value) in values {
-            let _ = writeln!(text, "{name}{labels} {value}");
-        }
-    };
     let alone = |value: bool| [(String::new(), u64::from(value))];
-    gauge("leeway_gateway_paused", "Whether the owner has paused sharing.", &alone(gate.pause().is_some()));
+    let paused = alone(gate.pause().is_some());
+    gauge(&mut text, "leeway_gateway_paused", "Whether the owner has paused sharing.", &paused);
     let Some(meter) = gate.meter() else { return text };
-    let up = meter.state() == Some(leeway_accounts::ledger::State::Current);
-    gauge("leeway_gateway_accounts_up", "Whether the counts of the accounts can be stored.", &alone(up));
+    let up = alone(meter.state() == Some(leeway_accounts::ledger::State::Current));
+    let help = "Whether the counts of the accounts can be stored.";
+    gauge(&mut text, "leeway_gateway_accounts_up", help, &up);
+    let (name, bytes) = ("leeway_gateway_home_bytes_total", meter.home_bytes());
+    head(&mut text, "counter", name, "Bytes of the home, where its packets pass this machine.");
+    for direction in Direction::ALL {
+        let value = bytes[direction as usize];
+        let _ = writeln!(text, "{name}{{direction=\"{}\"}} {value}", direction.name());
+    }
     let volumes: Vec<Volume> = meter.volumes().into_iter().map(Volume::of).collect();
     let of = |value: fn(&Volume) -> u64| -> Vec<(String, u64)> {
         volumes.iter().map(|volume| (format!("{{cap=\"{}\"}}", volume.cap), value(volume))).collect()
     };
     if !volumes.is_empty() {
-        gauge(
-            "leeway_gateway_cap_used_bytes",
-            "What neighbours have used of a volume.",
-            &of(|v| v.used_bytes),
-        );
-        gauge(
-            "leeway_gateway_cap_limit_bytes",
-            "What neighbours may use of a volume.",
-            &of(|v| v.limit_bytes),
-        );
+        let help = "What neighbours have used of a volume.";
+        gauge(&mut text, "leeway_gateway_cap_used_bytes", help, &of(|volume| volume.used_bytes));
+        let help = "What neighbours may use of a volume.";
+        gauge(&mut text, "leeway_gateway_cap_limit_bytes", help, &of(|volume| volume.limit_bytes));
     }
     text
+}
+
+fn gauge(text: &mut String, name: &str, help: &str, values: &[(String, u64)]) {
+    head(text, "gauge", name, help);
+    for (labels, value) in values {
+        let _ = writeln!(text, "{name}{labels} {value}");
+    }
 }
 
 fn head(text: &mut String, kind: &str, name: &str, help: &str) {

@@ -150,7 +150,7 @@ mod tests {
     fn codes(folder: &tempfile::TempDir) -> (Codes, Vec<Code>) {
         let url = folder.path().join("accounts.db").display().to_string();
         let config = AccountsConfig { url, ..AccountsConfig::default() };
-        let meter = Arc::new(Meter::open(&config, &CapsConfig::default()).unwrap());
+        let meter = Arc::new(Meter::open(&config, &CapsConfig::default(), &[]).unwrap());
         let made = meter.make_vouchers(&TERMS, 3).unwrap();
         (Codes::new(meter, Arc::new(|_: &Event| {})).unwrap(), made)
     }

@@ -144,7 +144,8 @@ impl Gateway {
         let policy = Policy { block, ..config.policy(attached) };
         let (control, gate) = control(config)?;
         let caps = config.caps.clone().unwrap_or_default();
-        let meter = config.accounts.as_ref().map(|accounts| Meter::open(accounts, &caps)).transpose()?;
+        let meter = config.accounts.as_ref();
+        let meter = meter.map(|accounts| Meter::open(accounts, &caps, &config.home)).transpose()?;
         let meter = meter.map(Arc::new);
         let codes = meter.clone().filter(|_| config.vouchers).map(|meter| {
             Codes::new(meter, log.clone()).map_err(|error| GatewayError::System("keep codes", error))

@@ -28,6 +28,7 @@ mod echo;
 pub mod event;
 pub mod gate;
 mod gateway;
+mod home;
 pub mod http;
 mod language;
 pub mod login;

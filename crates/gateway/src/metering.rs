@@ -1,20 +1,24 @@
 //! Counts neighbours' bytes for the accounts, and applies the caps of the line to them.
 
-use crate::control::{ExportFormat, ExportRange};
-use crate::notes::{CLOCK_BACK, CLOCK_FORWARD, Note, Value};
+use crate::control::{DayUsage, ExportFormat, ExportRange, PastDays};
+use crate::home::HomeCounter;
+use crate::notes::{CLOCK_BACK, CLOCK_FORWARD, HOME_UNCOUNTED, Note, Value};
 use crate::users::{User, Users};
-use jiff::Timestamp;
+use ipnet::IpNet;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
 use leeway_accounts::Accounts;
-use leeway_accounts::caps::{Caps, CapsConfig, Grant, Left, Reason, Share, Verdict, Want};
+use leeway_accounts::caps::{Caps, CapsConfig, Every, Grant, Left, Period, Reason, Share, Verdict, Want};
 use leeway_accounts::export::{self, ExportError};
 use leeway_accounts::ledger::{Class, Direction, State};
-use leeway_accounts::store::{Store, StoreError};
+use leeway_accounts::limits::{Limit, Whose};
+use leeway_accounts::store::{Store, StoreError, Usage};
 use leeway_accounts::time::Slot;
 use leeway_accounts::vouchers::{Code, Terms, Voucher};
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -30,6 +34,12 @@ const TICK: Duration = Duration::from_millis(100);
 const SHARE_TICK: Duration = Duration::from_millis(50);
 
 const DAY: Duration = Duration::from_secs(86_400);
+
+/// Longest time for which new caps wait until all counts are stored.
+const STORED: Duration = Duration::from_secs(2);
+
+/// Time between two looks at the limits that other gateways of the store have set.
+const LIMITS_TICK: Duration = Duration::from_secs(5);
 
 /// Time for which the store is not asked for shares after it did not answer.
 const SHARE_AGAIN: Duration = Duration::from_secs(2);
@@ -65,6 +75,9 @@ pub struct Meter {
     config: AccountsConfig,
     accounts: Mutex<Option<Accounts>>,
     caps: Mutex<Caps>,
+    /// The caps of the configuration, without the limits that the owner has set.
+    configured: Mutex<CapsConfig>,
+    limits: Mutex<Vec<(Whose, Limit)>>,
     zone: Mutex<TimeZone>,
     /// Whether volumes of users are shared by all gateways of the store (PostgreSQL).
     across: bool,
@@ -75,6 +88,9 @@ pub struct Meter {
     vouchers: Mutex<BTreeMap<String, Voucher>>,
     /// The time of the accounts, and when it was read. Needed for each piece of a transfer.
     at: Mutex<(Timestamp, Instant)>,
+    home: Mutex<HomeCounter>,
+    /// The home's bytes since the start, down and up.
+    home_bytes: Mutex<[u64; 2]>,
 }
 
 /// Bytes that may be moved now. Dropping it gives back what was not moved.
@@ -126,47 +142,102 @@ impl Drop for Leave<'_> {
 }
 
 impl Meter {
-    /// Opens the store and continues with its counts. May be called in a Tokio runtime.
+    /// Opens the store and continues with its counts. The bytes of the networks `home` are counted
+    /// if they pass this machine. May be called in a Tokio runtime.
     ///
     /// # Errors
     /// The store cannot be opened or read.
-    pub fn open(config: &AccountsConfig, caps: &CapsConfig) -> Result<Meter, StoreError> {
+    pub fn open(config: &AccountsConfig, caps: &CapsConfig, home: &[IpNet]) -> Result<Meter, StoreError> {
         in_thread(|| {
             let patience = Duration::from_secs(config.patience_s);
             let accounts = Accounts::open(&config.url, &config.gateway(), patience)?;
             let now = accounts.now();
             let store = Store::reading(&config.url)?;
+            let (limits, restored) = restored(config, caps, now)?;
             let meter = Meter {
                 config: config.clone(),
                 accounts: Mutex::new(Some(accounts)),
-                caps: Mutex::new(restored(config, caps, now)?),
+                caps: Mutex::new(restored),
+                configured: Mutex::new(caps.clone()),
+                limits: Mutex::new(limits),
                 zone: Mutex::new(caps.time_zone.clone()),
                 across: store.is_server(),
                 store: Mutex::new(store),
                 vouchers: Mutex::default(),
                 at: Mutex::new((now, Instant::now())),
+                home: Mutex::new(HomeCounter::new(home)),
+                home_bytes: Mutex::default(),
             };
             Ok(meter)
         })
     }
 
-    /// Replaces the caps. What was used counts for the new ones.
+    /// Replaces the caps of the configuration. What was used counts for the new ones, and limits
+    /// that the owner has set stay.
     ///
     /// # Errors
     /// The store cannot be read; nothing has changed.
     pub fn reload(&self, caps: &CapsConfig) -> Result<(), StoreError> {
+        self.apply(caps.clone())
+    }
+
+    /// Sets a limit, or with `None` gives the configuration's back. It holds at once, and after a
+    /// restart.
+    ///
+    /// # Errors
+    /// The store fails; nothing has changed.
+    pub fn set_limit(&self, whose: &Whose, limit: Option<&Limit>) -> Result<(), StoreError> {
+        in_thread(|| lock(&self.store).set_limit(&self.config.gateway(), whose, limit))?;
+        // A guard within the call would be held during the call, which needs the lock itself.
+        let configured = lock(&self.configured).clone();
+        self.apply(configured)
+    }
+
+    /// The limits that the owner has set.
+    pub fn limits(&self) -> Vec<(Whose, Limit)> {
+        lock(&self.limits).clone()
+    }
+
+    /// The limit that counts now.
+    pub fn limit(&self, whose: &Whose) -> Limit {
+        lock(&self.configured).with(&lock(&self.limits)).limit(whose)
+    }
+
+    /// Neighbours with a limit of their own in the configuration.
+    pub fn configured_users(&self) -> Vec<String> {
+        lock(&self.configured).users.keys().cloned().collect()
+    }
+
+    /// Makes new caps of a configuration and of the limits in the store.
+    fn apply(&self, configured: CapsConfig) -> Result<(), StoreError> {
         let now = self.now();
-        let mut restored = in_thread(|| restored(&self.config, caps, now))?;
-        let vouchers = lock(&self.vouchers);
-        let mut held = lock(&self.caps);
-        for voucher in vouchers.values() {
-            let used = held.used_here(now, &voucher.holder(), Reason::Voucher);
-            redeem_in(&mut restored, now, voucher, used);
-        }
-        *held = restored;
-        drop((vouchers, held));
-        *lock(&self.zone) = caps.time_zone.clone();
+        // A cap that is new has only what is in the store.
+        in_thread(|| {
+            let accounts = lock(&self.accounts);
+            // A store that fails would only be waited for.
+            let current = accounts.iter().filter(|accounts| accounts.state() == State::Current);
+            current.for_each(|accounts| accounts.store(STORED));
+        });
+        let (limits, mut restored) = in_thread(|| restored(&self.config, &configured, now))?;
+        *lock(&self.zone) = configured.time_zone.clone();
+        *lock(&self.configured) = configured;
+        *lock(&self.limits) = limits;
+        let mut caps = lock(&self.caps);
+        // These caps know what was used since the last transaction, too.
+        restored.replaces(now, std::mem::replace(&mut caps, Caps::new(&CapsConfig::default(), now)));
+        *caps = restored;
         Ok(())
+    }
+
+    /// Applies limits that were set at another gateway of the store.
+    fn look_at_limits(&self, store: &mut Option<Store>) {
+        let gateway = self.config.gateway();
+        let Some(Ok(limits)) = self.reach(store).map(|store| store.limits(&gateway)) else { return };
+        if limits != self.limits() {
+            let configured = lock(&self.configured).clone();
+            // If it fails, the next look tries again.
+            let _ = self.apply(configured);
+        }
     }
 
     /// Asks whether `user` may move up to `wish` bytes.
@@ -325,11 +396,11 @@ impl Meter {
         at.saturating_add(read.elapsed()).unwrap_or(Timestamp::MAX)
     }
 
-    /// What was used in a range of days, as a file. Without days, everything.
+    /// Writes what was used in a range of days. Without days, everything.
     ///
     /// # Errors
-    /// The store cannot be read.
-    pub fn export(&self, range: ExportRange) -> Result<Vec<u8>, ExportError> {
+    /// The store cannot be read, or `out` fails.
+    pub fn export(&self, range: ExportRange, out: &mut (dyn Write + Send)) -> Result<(), ExportError> {
         let ExportRange { from, to, format } = range;
         let zone = self.zone();
         let midnight =
@@ -339,24 +410,63 @@ impl Meter {
         };
         let (from, to) = (day(from, Timestamp::UNIX_EPOCH), day(to, Timestamp::MAX));
         in_thread(|| {
-            let (mut file, mut store) = (Vec::new(), Store::reading(&self.config.url)?);
+            let mut store = Store::reading(&self.config.url)?;
             match format {
-                ExportFormat::Csv => export::csv(&mut store, from, to, &mut file)?,
-                ExportFormat::Parquet => export::parquet(&mut store, from, to, &mut file)?,
-            };
-            Ok(file)
+                ExportFormat::Csv => export::csv(&mut store, from, to, out),
+                ExportFormat::Parquet => export::parquet(&mut store, from, to, out),
+            }
+        })
+        .map(drop)
+    }
+
+    /// What each user and the home used here on each of the last `days` days.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn days(&self, days: u16) -> Result<PastDays, StoreError> {
+        let (now, gateway) = (self.now(), self.config.gateway());
+        let zone = self.zone();
+        let mut every = Every::Day(zone.clone()).period(now);
+        let today = zone.to_datetime(now).date();
+        in_thread(|| {
+            let (mut store, mut usage) = (Store::reading(&self.config.url)?, Vec::new());
+            for _ in 0..days {
+                let day = zone.to_datetime(every.start).date();
+                let (from, to) = (Slot::of(every.start), Slot::of(every.end));
+                let home = store.usage_of_home(&gateway, from, to)?;
+                let neighbours = store.usage_of_neighbours(&gateway, from, to)?;
+                let mut sums = BTreeMap::<String, [u64; 2]>::new();
+                for Usage { user, direction, bytes, .. } in home.into_iter().chain(neighbours) {
+                    sums.entry(user).or_default()[direction as usize] += bytes;
+                }
+                usage.extend(sums.into_iter().map(|(user, [down_bytes, up_bytes])| DayUsage {
+                    day,
+                    user,
+                    down_bytes,
+                    up_bytes,
+                }));
+                let Ok(before) = every.start.checked_sub(SignedDuration::from_secs(1)) else { break };
+                every = Every::Day(zone.clone()).period(before);
+            }
+            Ok(PastDays { today, days, usage })
         })
     }
 
-    /// Takes shares of users' volumes from the store until `stopped`, then gives them back.
+    /// Takes shares of users' volumes and limits from the store until `stopped`, then gives the
+    /// shares back.
     fn share(&self, stopped: &Receiver<()>) {
         let mut store = None;
         let mut gone: Option<Instant> = None;
         let mut swept: Option<Instant> = None;
+        let mut looked = Instant::now();
         while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(SHARE_TICK) {
             if swept.is_none_or(|swept| swept.elapsed() >= DAY) {
                 swept = Some(Instant::now());
                 self.forget_shares(&mut store);
+            }
+            if looked.elapsed() >= LIMITS_TICK {
+                looked = Instant::now();
+                self.look_at_limits(&mut store);
             }
             let wants = lock(&self.caps).wants(self.now());
             for want in wants {
@@ -395,17 +505,40 @@ impl Meter {
         store.as_mut()
     }
 
-    /// Books what users have moved since the last call.
+    /// A note for the owner if caps depend on the home's bytes, and nothing here can count them.
+    pub(crate) fn home_note(&self) -> Option<Note> {
+        let missing = lock(&self.caps).need_home() && !lock(&self.home).can_count();
+        missing.then(|| Note::new(&HOME_UNCOUNTED, []))
+    }
+
+    /// The home's bytes since the start, down and up.
+    pub fn home_bytes(&self) -> [u64; 2] {
+        *lock(&self.home_bytes)
+    }
+
+    /// Books what users and the home have moved since the last call.
     fn book(&self, users: &Users) {
         let accounts = lock(&self.accounts);
         let Some(accounts) = &*accounts else { return };
+        let mut home = lock(&self.home);
         users.unbooked(|name, bytes| {
+            home.neighbours(bytes);
             for direction in Direction::ALL {
                 accounts.count(name, direction, Class::Background, bytes[direction as usize]);
             }
         });
-        *lock(&self.at) = (accounts.now(), Instant::now());
-        lock(&self.caps).set_stored(accounts.state().shares());
+        let now = accounts.now();
+        *lock(&self.at) = (now, Instant::now());
+        let bytes = home.look();
+        drop(home);
+        let mut caps = lock(&self.caps);
+        for direction in Direction::ALL {
+            let bytes = bytes[direction as usize];
+            lock(&self.home_bytes)[direction as usize] += bytes;
+            accounts.count("", direction, Class::Foreground, bytes);
+            caps.count(now, "", direction, Class::Foreground, bytes);
+        }
+        caps.set_stored(accounts.state().shares());
     }
 }
 
@@ -461,14 +594,22 @@ impl Drop for Bookkeeper {
     }
 }
 
-/// New caps, with what the store says was used.
-fn restored(config: &AccountsConfig, caps: &CapsConfig, now: Timestamp) -> Result<Caps, StoreError> {
-    let mut store = Store::reading(&config.url)?;
-    let restored = Caps::new(caps, now);
+/// New caps with the limits that the owner has set, and with what the store says was used.
+fn restored(
+    config: &AccountsConfig,
+    caps: &CapsConfig,
+    now: Timestamp,
+) -> Result<(Vec<(Whose, Limit)>, Caps), StoreError> {
+    let (mut store, gateway) = (Store::reading(&config.url)?, config.gateway());
+    let limits = store.limits(&gateway)?;
+    let restored = Caps::new(&caps.with(&limits), now);
     let mut restored = if store.is_server() { restored.across() } else { restored };
-    let usage = store.usage(Slot::of(restored.since(now)), Slot::of(now).next())?;
-    restored.restore(&config.gateway(), &usage);
-    Ok(restored)
+    let mut usage = store.usage_of_home(&gateway, Slot::of(restored.since(now)), Slot::of(now).next())?;
+    for Period { start, end } in restored.days(now) {
+        usage.extend(store.usage_of_neighbours(&gateway, Slot::of(start), Slot::of(end))?);
+    }
+    restored.restore(&gateway, &usage);
+    Ok((limits, restored))
 }
 
 /// Gives the voucher's bytes and time to its holder, less what was used.

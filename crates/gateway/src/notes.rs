@@ -189,6 +189,15 @@ phrases! {
     NO_NAME[0]: "it is not a host name", "no es un nombre", "no és un nom";
     NO_NETWORK[0]: "it is neither a network nor an address", "no es ni una red ni una dirección",
         "no és ni una xarxa ni una adreça";
+    HOME_UNCOUNTED[0]: "the home's bytes are not counted, because its packets do not pass this machine: what \
+         the home uses beyond `keep_for_home` leaves the neighbours' volume as it is, and `percentile` keeps \
+         neighbours paused",
+        "los bytes de la casa no se cuentan, porque sus paquetes no pasan por esta máquina: lo que la casa \
+             gaste de más de `keep_for_home` no reduce el volumen de los vecinos, y `percentile` los deja en \
+             pausa",
+        "els bytes de la casa no es compten, perquè els seus paquets no passen per aquesta màquina: el que \
+             la casa gasti de més de `keep_for_home` no redueix el volum dels veïns, i `percentile` els deixa \
+             en pausa";
     CLOCK_BACK[1]: "the clock of this machine has jumped back by {}; accounts and caps continue with the \
          earlier time, and follow the clock after it has stayed there for ten minutes",
         "el reloj de esta máquina ha saltado {} hacia atrás; las cuentas y los límites siguen con la hora de \

@@ -177,7 +177,7 @@ impl Tally {
 
 /// Sums of the bytes received and sent by `interfaces`, from the text of `/proc/net/dev`
 /// (proc(5)); `None` if none of them is there.
-fn counters(text: &str, interfaces: &[String]) -> Option<[u64; 2]> {
+pub(crate) fn counters(text: &str, interfaces: &[String]) -> Option<[u64; 2]> {
     let line = |line: &str| {
         let (name, numbers) = line.split_once(':')?;
         let mut numbers = numbers.split_whitespace().map(str::parse::<u64>);

@@ -107,6 +107,17 @@ phrases! {
     NO_ACCOUNTS[0]: "this gateway keeps no accounts: add a line [accounts] to its configuration",
         "esta pasarela no lleva cuentas: añade una línea [accounts] a su configuración",
         "aquesta passarel·la no porta comptes: afegeix una línia [accounts] a la seva configuració";
+    ONE_OR_ALL[0]: "a limit is for one neighbour or for all together: give `user` or `all`",
+        "un límite es para un vecino o para todos juntos: da `user` o `all`",
+        "un límit és per a un veí o per a tots junts: dóna `user` o `all`";
+    LIMIT_ZERO[0]: "a daily volume is more than 0; `leeway gateway revoke` takes access away",
+        "un volumen diario es mayor que 0; `leeway gateway revoke` quita el acceso",
+        "un volum diari és més gran que 0; `leeway gateway revoke` treu l'accés";
+    LIMIT_RATE[1]: "a rate of {} bit/s is too low: give at least 1000",
+        "una velocidad de {} bit/s es demasiado baja: da al menos 1000",
+        "una velocitat de {} bit/s és massa baixa: dóna'n almenys 1000";
+    HISTORY_DAYS[2]: "a history of {} days: it goes from 1 to {}", "un historial de {} días: puede ser de 1 a {}",
+        "un historial de {} dies: pot ser d'1 a {}";
     NO_DAY[2]: "there is no day from {} to {}: `to` is the day after the last one, so it has to be later \
          than `from`",
         "de {} a {} no hay ningún día: `to` es el día después del último, y es más tarde que `from`",

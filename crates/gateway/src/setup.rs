@@ -32,7 +32,7 @@ pub fn home(interfaces: &[Interface], uplinks: &[Uplink], clients: &[IpNet]) -> 
     if !beside.is_empty() {
         return beside;
     }
-    let mut inside = usable(interfaces).filter(|interface| !at_uplink(interface));
+    let mut inside = usable(interfaces).filter(|interface| !at_uplink(interface) && !is_inner(interface));
     let inside = inside.by_ref().filter(|interface| !networks(interface).any(|own| meets(&own, clients)));
     match &inside.collect::<Vec<_>>()[..] {
         [only] if !clients.is_empty() => networks(only).collect(),
@@ -45,7 +45,7 @@ pub fn home(interfaces: &[Interface], uplinks: &[Uplink], clients: &[IpNet]) -> 
 pub fn clients(interfaces: &[Interface], uplinks: &[Uplink], home: &[IpNet]) -> Vec<IpNet> {
     let others = usable(interfaces).filter(|interface| {
         let at_uplink = uplinks.iter().any(|uplink| uplink.interface == interface.name);
-        !at_uplink && !networks(interface).any(|own| meets(&own, home))
+        !at_uplink && !is_inner(interface) && !networks(interface).any(|own| meets(&own, home))
     });
     match &others.collect::<Vec<_>>()[..] {
         [only] => networks(only).collect(),
@@ -67,12 +67,19 @@ pub fn forwards() -> bool {
 /// Whether packets between the home and the Internet pass this machine. They do if it forwards
 /// packets, and reaches the home at other interfaces than the Internet.
 pub fn passes(interfaces: &[Interface], uplinks: &[Uplink], home: &[IpNet], forwards: bool) -> bool {
-    let at_home = usable(interfaces).filter(|interface| networks(interface).any(|own| meets(&own, home)));
-    let mut at_home = at_home.peekable();
+    let mut at_home = at(interfaces, home).peekable();
     let inside = at_home.peek().is_some();
     inside
         && forwards
         && at_home.all(|interface| uplinks.iter().all(|uplink| uplink.interface != interface.name))
+}
+
+/// The interfaces of this machine at the networks `home`.
+pub(crate) fn at<'a>(
+    interfaces: &'a [Interface],
+    home: &'a [IpNet],
+) -> impl Iterator<Item = &'a Interface> + 'a {
+    usable(interfaces).filter(|interface| networks(interface).any(|own| meets(&own, home)))
 }
 
 fn usable(interfaces: &[Interface]) -> impl Iterator<Item = &Interface> {
@@ -84,6 +91,17 @@ fn usable(interfaces: &[Interface]) -> impl Iterator<Item = &Interface> {
 /// The networks of an interface. A single address, as tunnels have it, is no network.
 fn networks(interface: &Interface) -> impl Iterator<Item = IpNet> + '_ {
     interface.networks().filter(|network| network.prefix_len() < network.max_prefix_len())
+}
+
+/// Whether the interface is the bridge of containers or virtual machines of this machine, by the
+/// names that Docker, Podman, CNI, libvirt, LXC and Incus give. No neighbours are behind it.
+fn is_inner(interface: &Interface) -> bool {
+    let name = interface.name.as_str();
+    let of_docker = |id: &str| id.len() == 12 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let bridges = ["docker", "podman", "cni", "virbr", "lxcbr", "lxdbr", "incusbr"];
+    let numbered = |rest: &str| rest.bytes().all(|byte| byte.is_ascii_digit());
+    name.strip_prefix("br-").is_some_and(of_docker)
+        || bridges.iter().any(|prefix| name.strip_prefix(prefix).is_some_and(numbered))
 }
 
 /// Whether the interface has a private network (RFC 1918), as a home does. A provider gives public
@@ -151,7 +169,8 @@ impl Setup {
             );
             text += &format!("[control]\nsocket = {socket}\nstate = {}\n", quoted(folder));
         }
-        text += "\n# Caps that protect the bill, where the line has a volume.\n\
+        text += "\n# Caps that protect the bill, where the line has a volume. Without `time_zone`, days are\n\
+                 # those of this machine's clock.\n\
                  # [caps]\n\
                  # time_zone = \"Europe/Madrid\"\n\
                  # month = { volume = \"1 TB\", keep_for_home = \"600 GB\" }\n\
@@ -234,6 +253,24 @@ mod tests {
         assert_eq!(home, nets(&["192.168.1.0/24", "2001:db8:1::/64"]));
         assert_eq!(clients(&all, &up, &home), nets(&["10.20.0.0/16"]));
         assert!(passes(&all, &up, &home, true) && !passes(&all, &up, &home, false));
+    }
+
+    #[test]
+    fn containers_of_this_machine_are_no_neighbours() {
+        let inner = [
+            interface("docker0", &["172.17.0.1/16"]),
+            interface("br-0a1b2c3d4e5f", &["172.18.0.1/16"]),
+            interface("virbr0", &["192.168.122.1/24"]),
+        ];
+        let alone = [&beside()[..2], &inner].concat();
+        let home = home(&alone, &uplink("eth0"), &[]);
+        assert!(clients(&alone, &uplink("eth0"), &home).is_empty());
+        // A bridge of neighbours may have such a name, too.
+        let mesh = interface("br-mesh", &["10.20.0.1/16"]);
+        let all = [&alone[..], &[mesh]].concat();
+        assert_eq!(clients(&all, &uplink("eth0"), &home), nets(&["10.20.0.0/16"]));
+        let router = [&router()[..], &inner].concat();
+        assert_eq!(super::home(&router, &uplink("wan"), &nets(&["10.20.0.0/16"])).len(), 2);
     }
 
     #[test]

@@ -136,7 +136,8 @@ async fn days_the_wrong_way_round_are_no_empty_export() {
     let gateway = Running::start(&[80], &config(folder.path(), "")).await;
     let export = |from: Date, to: Date| {
         let range = ExportRange { from: Some(from), to: Some(to), format: ExportFormat::Csv };
-        gateway.operations.export(range).map_err(|error| error.to_string())
+        let mut file = Vec::new();
+        gateway.operations.export(range, &mut file).map(|()| file).map_err(|error| error.to_string())
     };
     let (first, second) = (Date::constant(2026, 11, 1), Date::constant(2026, 12, 1));
     assert!(export(first, second).unwrap().starts_with(b"time,gateway,user"));

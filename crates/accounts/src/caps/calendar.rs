@@ -5,7 +5,7 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 
 /// How often a quota begins anew.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Every {
     /// Each day, from midnight to midnight in this time zone: 23 to 25 hours.
     Day(TimeZone),

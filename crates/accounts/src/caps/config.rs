@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CapsConfig {
-    /// Time zone of days, months and hours, such as `Europe/Madrid`. UTC unless given.
+    /// Time zone of days, months and hours, such as `Europe/Madrid`. That of the machine unless
+    /// given.
     #[serde(deserialize_with = "time_zone")]
     pub time_zone: TimeZone,
     /// Day of the month on which a billing month begins, 1 to 31. In a month without this day, the
@@ -168,7 +169,7 @@ impl CapsConfig {
 impl Default for CapsConfig {
     fn default() -> CapsConfig {
         CapsConfig {
-            time_zone: TimeZone::UTC,
+            time_zone: TimeZone::system(),
             billing_day: 1,
             month: None,
             percentile: None,

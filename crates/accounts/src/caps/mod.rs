@@ -23,6 +23,7 @@ pub use verdict::Verdict;
 
 use crate::ledger::{Class, Direction};
 use crate::store::Usage;
+use crate::time::Slot;
 use bucket::later;
 use hours::Hours;
 use jiff::{SignedDuration, Timestamp};
@@ -179,11 +180,45 @@ impl Caps {
         percentile.chain([month.min(day)]).min().unwrap_or(month)
     }
 
+    /// The days of the time zone whose usage by neighbours matters at `at`, until the present slot,
+    /// and this slot.
+    pub fn days(&self, at: Timestamp) -> Vec<Period> {
+        let day = Every::Day(self.config.time_zone.clone());
+        let month = Every::Month(self.config.time_zone.clone(), self.config.billing_day);
+        let (now, mut from) = (Slot::of(at), month.period(at).start.min(day.period(at).start));
+        let mut days = Vec::new();
+        while from < now.start() {
+            let end = day.period(from).end.min(now.start());
+            days.push(Period { start: from, end });
+            from = end;
+        }
+        days.push(Period { start: now.start(), end: now.next().start() });
+        days
+    }
+
+    /// Whether a cap depends on the home's bytes.
+    pub fn need_home(&self) -> bool {
+        self.config.month.is_some() || self.config.percentile.is_some()
+    }
+
     /// Counts the usage of `gateway` from the ledger, after a start.
     pub fn restore(&mut self, gateway: &str, usage: &[Usage]) {
         let own = usage.iter().filter(|usage| usage.gateway == gateway);
         for Usage { slot, user, direction, class, bytes, .. } in own {
             self.count(slot.start(), user, *direction, *class, *bytes);
+        }
+    }
+
+    /// Takes over what was counted and reserved by the caps that these replace, and the vouchers
+    /// of their users.
+    pub fn replaces(&mut self, at: Timestamp, earlier: Caps) {
+        let Caps { all, users, stored, .. } = earlier;
+        self.stored = stored;
+        replace(&mut self.all, &all);
+        for (user, mut limiters) in users {
+            let own = self.limiters(at, &user).1;
+            replace(own, &limiters);
+            own.extend(limiters.extract_if(.., |limiter| is_voucher(limiter)));
         }
     }
 
@@ -243,12 +278,6 @@ impl Caps {
         quotas.map(left).collect()
     }
 
-    /// Bytes that a neighbour has used of a volume of its own at this gateway.
-    pub fn used_here(&mut self, at: Timestamp, user: &str, reason: Reason) -> u64 {
-        let own = quotas(self.limiters(at, user).1).filter(|quota| quota.reason() == reason);
-        own.map(|quota| quota.used_here(at)).sum()
-    }
-
     /// Gives a neighbour what a voucher is for in `period`: data, of which `used` bytes are used
     /// already, or only time.
     pub fn redeem(&mut self, at: Timestamp, user: &str, period: Period, bytes: Option<u64>, used: u64) {
@@ -257,7 +286,7 @@ impl Caps {
         quota.count(period.start, used);
         let quota = if self.across { quota.across() } else { quota };
         let (_, own) = self.limiters(at, user);
-        own.retain(|limiter| !matches!(limiter, Limiter::Quota(quota) if quota.reason() == Reason::Voucher));
+        own.retain(|limiter| !is_voucher(limiter));
         own.push(Limiter::Quota(quota));
     }
 
@@ -319,6 +348,25 @@ fn limits(config: &CapsConfig, limit: &LimitConfig, reasons: [Reason; 2], at: Ti
     let quota = limit.daily.map(|bytes| Quota::new(day(), bytes.get(), limit.slow_at, daily, at));
     let rate = limit.rate.map(|bits| Limiter::rate(bits, rate, at));
     quota.map(Limiter::Quota).into_iter().chain(rate).collect()
+}
+
+/// Lets each volume and bill continue with the counts of its predecessor.
+fn replace(limiters: &mut [Limiter], earlier: &[Limiter]) {
+    for limiter in limiters {
+        for before in earlier {
+            match (&mut *limiter, before) {
+                (Limiter::Quota(quota), Limiter::Quota(before)) if quota.reason() == before.reason() => {
+                    quota.replaces(before);
+                }
+                (Limiter::Percentile(percentile), Limiter::Percentile(before)) => percentile.replaces(before),
+                _ => {}
+            }
+        }
+    }
+}
+
+fn is_voucher(limiter: &Limiter) -> bool {
+    matches!(limiter, Limiter::Quota(quota) if quota.reason() == Reason::Voucher)
 }
 
 fn quotas(limiters: &mut [Limiter]) -> impl Iterator<Item = &mut Quota> {

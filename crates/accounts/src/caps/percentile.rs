@@ -136,6 +136,15 @@ impl Percentile {
         self.count(at, direction, used);
     }
 
+    /// Takes over what was counted and reserved by the cap that this one replaces.
+    pub fn replaces(&mut self, earlier: &Percentile) {
+        if self.month == earlier.month {
+            self.home.clone_from(&earlier.home);
+        }
+        (self.slot, self.used, self.reserved) = (earlier.slot, earlier.used, earlier.reserved);
+        self.found = None;
+    }
+
     /// Bytes of one slot that the home and its neighbours may reach together.
     pub fn level_bytes(&mut self, at: Timestamp) -> u64 {
         self.roll(at);
@@ -150,11 +159,13 @@ impl Percentile {
 
     fn roll(&mut self, at: Timestamp) {
         let slot = Slot::of(at);
-        if self.slot == Some(slot) {
+        if self.slot == Some(slot) && self.found.is_some() {
             return;
         }
+        if self.slot != Some(slot) {
+            self.used = [0; 2];
+        }
         self.slot = Some(slot);
-        self.used = [0; 2];
         let period = self.month.period(at);
         let found = Some((slot.second().div_euclid(3600), period.start));
         if self.found == found {

@@ -159,6 +159,20 @@ impl Quota {
         self.want(at, user)
     }
 
+    /// Takes over what was counted and reserved by the quota that this one replaces. The store
+    /// knows it only up to the last transaction. Needs the same periods.
+    pub fn replaces(&mut self, earlier: &Quota) {
+        if self.every == earlier.every {
+            self.used.clone_from(&earlier.used);
+            // What the other gateways have stays known, so a user who has nothing left is refused
+            // at once.
+            if self.shared.is_some() {
+                self.shared.clone_from(&earlier.shared);
+            }
+        }
+        self.reserved = earlier.reserved;
+    }
+
     /// Sets the result of a wish.
     pub fn set_share(&mut self, at: Timestamp, want: &Want, share: Option<Share>) {
         self.shared.iter_mut().for_each(|shared| shared.set(at, want, share));

@@ -173,6 +173,12 @@ impl Store {
                 }
                 db.execute(&insert(chunk.len()), &values)?;
             }
+            // By name, so that two gateways take the locks of rows in one order.
+            let neighbours = batch.rows.keys().filter(|key| key.class == Class::Background);
+            let seen: BTreeMap<&str, Slot> = neighbours.map(|key| (key.user.as_str(), key.slot)).collect();
+            for (user, slot) in seen {
+                db.execute(SEE, &[user.into(), slot.second().into()])?;
+            }
             Ok(())
         })?;
         self.sequence = self.sequence.max(batch.sequence);
@@ -199,14 +205,39 @@ impl Store {
              WHERE slot >= $1 AND slot < $2 ORDER BY slot, gateway, username, direction, class",
             &[from.second().into(), to.second().into()],
         )?;
-        let usage = |row: Vec<Value>| Usage {
-            slot: slot(row[0].int()),
-            gateway: row[1].text().to_owned(),
-            user: row[2].text().to_owned(),
-            direction: if row[3].text() == "up" { Direction::Up } else { Direction::Down },
-            class: if row[4].text() == "home" { Class::Foreground } else { Class::Background },
-            bytes: u64::try_from(row[5].int()).unwrap_or(0),
-        };
+        Ok(rows.into_iter().map(usage).collect())
+    }
+
+    /// The home's bytes at one gateway from slot `from` until before `to`, by slot.
+    ///
+    /// # Errors
+    /// The database refuses or is gone.
+    pub fn usage_of_home(&mut self, gateway: &str, from: Slot, to: Slot) -> Result<Vec<Usage>, StoreError> {
+        let rows = self.query(
+            "SELECT slot, gateway, username, direction, class, bytes FROM usage \
+             WHERE slot >= $1 AND slot < $2 AND gateway = $3 AND class = 'home'",
+            &[from.second().into(), to.second().into(), gateway.into()],
+        )?;
+        Ok(rows.into_iter().map(usage).collect())
+    }
+
+    /// The bytes of each neighbour at one gateway from slot `from` until before `to`, as one sum
+    /// for each direction. A month of a busy gateway has too many rows to read them all.
+    ///
+    /// # Errors
+    /// The database refuses or is gone.
+    pub fn usage_of_neighbours(
+        &mut self,
+        gateway: &str,
+        from: Slot,
+        to: Slot,
+    ) -> Result<Vec<Usage>, StoreError> {
+        let rows = self.query(
+            "SELECT CAST($1 AS BIGINT), gateway, username, direction, class, CAST(SUM(bytes) AS BIGINT) \
+             FROM usage WHERE slot >= $1 AND slot < $2 AND gateway = $3 AND class = 'neighbours' \
+             GROUP BY gateway, username, direction, class",
+            &[from.second().into(), to.second().into(), gateway.into()],
+        )?;
         Ok(rows.into_iter().map(usage).collect())
     }
 
@@ -233,8 +264,7 @@ impl Store {
     /// # Errors
     /// The database refuses or is gone.
     pub fn last_seen(&mut self) -> Result<BTreeMap<String, Timestamp>, StoreError> {
-        let sql = "SELECT username, MAX(slot) FROM usage WHERE username <> '' GROUP BY username";
-        let rows = self.query(sql, &[])?;
+        let rows = self.query("SELECT username, slot FROM seen", &[])?;
         Ok(rows.iter().map(|row| (row[0].text().to_owned(), slot(row[1].int()).start())).collect())
     }
 
@@ -352,12 +382,18 @@ const TABLES: &[&str] = &[
     "usage (slot BIGINT NOT NULL, gateway TEXT NOT NULL, username TEXT NOT NULL, \
      direction TEXT NOT NULL, class TEXT NOT NULL, bytes BIGINT NOT NULL, \
      PRIMARY KEY (slot, gateway, username, direction, class))",
+    "seen (username TEXT PRIMARY KEY, slot BIGINT NOT NULL)",
     "writers (gateway TEXT PRIMARY KEY, epoch BIGINT NOT NULL, sequence BIGINT NOT NULL)",
     "vouchers (selector TEXT PRIMARY KEY, salt TEXT NOT NULL, hash TEXT NOT NULL, \
      days BIGINT, bytes BIGINT, created BIGINT NOT NULL, valid_until BIGINT, \
      username TEXT, redeemed BIGINT, revoked BIGINT)",
     shares::TABLE,
+    crate::limits::TABLE,
 ];
+
+/// Records when a neighbour was seen last. The ledger of years is too long to search for that.
+const SEE: &str = "INSERT INTO seen (username, slot) VALUES ($1, $2) ON CONFLICT (username) DO UPDATE \
+     SET slot = CASE WHEN excluded.slot > seen.slot THEN excluded.slot ELSE seen.slot END";
 
 /// Device and inode of a file, which tell it from another file of the same name.
 fn identity(path: &Path) -> Option<(u64, u64)> {
@@ -383,6 +419,18 @@ fn insert(rows: usize) -> String {
          DO UPDATE SET bytes = usage.bytes + excluded.bytes",
         rows.join(", ")
     )
+}
+
+/// A row with slot, gateway, user, direction, class and bytes.
+fn usage(row: Vec<Value>) -> Usage {
+    Usage {
+        slot: slot(row[0].int()),
+        gateway: row[1].text().to_owned(),
+        user: row[2].text().to_owned(),
+        direction: if row[3].text() == "up" { Direction::Up } else { Direction::Down },
+        class: if row[4].text() == "home" { Class::Foreground } else { Class::Background },
+        bytes: u64::try_from(row[5].int()).unwrap_or(0),
+    }
 }
 
 fn slot(second: i64) -> Slot {

@@ -1,5 +1,6 @@
 //! `leeway gateway status`, `pause`, `reload`, `revoke` and others: requests to a running gateway.
 
+use super::limits::{self, SetLimit};
 use super::observe;
 use super::people::{self, PeopleCommand};
 use crate::output::stdout;
@@ -11,7 +12,7 @@ use jiff::tz::TimeZone;
 use leeway_gateway::Config;
 use leeway_gateway::control::{
     Client, ClientError, PauseRequest, ReloadRequest, Reloaded, RevokeRequest, Revoked, SOCKET, Sharing,
-    Status, Volume,
+    Status, StreamError, Volume,
 };
 use leeway_gateway::peers::{PeerStatus, Standing};
 use leeway_guard::{SecretError, read_in_place};
@@ -85,6 +86,10 @@ pub enum ControlCommand {
         #[command(flatten)]
         ask: Ask,
     },
+    /// Change the limits of a neighbour, of each or of all together, while the gateway runs; without
+    /// arguments, list them.
+    #[command(after_help = limits::HELP)]
+    Limit(SetLimit),
     /// Print how much each user has used in each five minutes, as CSV or Parquet.
     #[command(after_help = EXPORT_HELP)]
     Export {
@@ -159,9 +164,11 @@ pub fn run(command: &ControlCommand) -> Result<(), Failure> {
             };
             let given: Vec<String> = given.chain([form.to_owned()]).collect();
             let path = format!("/v1/export?{}", given.join("&"));
-            let file = runtime.block_on(Client::new(socket).text(&path))?;
-            Ok(stdout().write_all(&file)?)
+            let mut out = stdout();
+            runtime.block_on(Client::new(socket).write(&path, &mut out))?;
+            Ok(out.flush()?)
         }
+        ControlCommand::Limit(limit) => limits::run(limit, &runtime),
         ControlCommand::People(command) => people::run(command, &runtime),
     }
 }
@@ -234,6 +241,16 @@ impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Failure {
         match error {
             ClientError::Refused(words) => Failure::Usage(words),
+            error => Failure::Run(error.to_string()),
+        }
+    }
+}
+
+impl From<StreamError> for Failure {
+    fn from(error: StreamError) -> Failure {
+        match error {
+            StreamError::Client(error) => error.into(),
+            StreamError::Output(error) => error.into(),
             error => Failure::Run(error.to_string()),
         }
     }

@@ -4,6 +4,7 @@ mod check;
 mod control;
 mod hidden;
 mod init;
+mod limits;
 mod observe;
 mod passwd;
 mod people;

@@ -3,8 +3,11 @@
 use super::control::{Ask, local, megabytes, shown};
 use crate::Failure;
 use clap::{Args, Subcommand};
+use jiff::tz::TimeZone;
 use leeway_accounts::vouchers::gigabytes;
-use leeway_gateway::control::{InviteRequest, Issued, IssuedCode, UserStatus, VoucherRequest, VoucherStatus};
+use leeway_gateway::control::{
+    DayUsage, InviteRequest, Issued, IssuedCode, PastDays, UserStatus, VoucherRequest, VoucherStatus,
+};
 use leeway_gateway::page::{Language, sheet};
 use leeway_gateway::qr::Qr;
 use std::fs::{File, OpenOptions};
@@ -32,6 +35,14 @@ const INVITE_HELP: &str = "Examples:\n  \
     Ann gives the code as user name of the proxy, and any password. It is shown once.\n\n\
     Exit codes: 0 done, 1 no gateway is running here, 2 bad usage or a name that is invited already.";
 
+const HISTORY_HELP: &str = "Examples:\n  \
+    leeway gateway history\n      \
+    what the home and each neighbour used today, in 7 and in 30 days\n  \
+    leeway gateway history --user ann --days 14\n      \
+    what ann used on each of 14 days\n\n\
+    The accounts keep it, also over restarts. The home is there if its packets pass this machine.\n\n\
+    Exit codes: 0 done, 1 no gateway is running here, 2 bad usage, or a gateway without [accounts].";
+
 const USERS_HELP: &str = "Example:\n  \
     leeway gateway users\n      \
     who uses the line, what each has left of a volume, until when, and when each came last\n\n\
@@ -50,6 +61,22 @@ pub enum PeopleCommand {
     /// line.
     #[command(after_help = USERS_HELP)]
     Users(Ask),
+    /// Show what the home and each neighbour used on the last days, from the accounts.
+    #[command(after_help = HISTORY_HELP)]
+    History(Past),
+}
+
+/// Which days, and whose.
+#[derive(Args)]
+pub struct Past {
+    /// Number of days until today, 1 to 366.
+    #[arg(long, value_name = "DAYS", default_value_t = 30)]
+    days: u16,
+    /// Show each day of this neighbour instead of sums.
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
+    #[command(flatten)]
+    ask: Ask,
 }
 
 /// What the vouchers give.
@@ -115,6 +142,12 @@ pub fn run(command: &PeopleCommand, runtime: &Runtime) -> Result<(), Failure> {
             let known: Vec<UserStatus> = runtime.block_on(ask.client().get("/v1/users"))?;
             ask.print(&known, |known, out| users(known, out))
         }
+        PeopleCommand::History(Past { days, user, ask }) => {
+            let path = format!("/v1/history?days={days}");
+            let mut past: PastDays = runtime.block_on(ask.client().get(&path))?;
+            past.usage.retain(|usage| user.as_ref().is_none_or(|name| usage.user == *name));
+            ask.print(&past, if user.is_some() { each_day } else { sums })
+        }
     }
 }
 
@@ -135,8 +168,9 @@ fn make(voucher: &Voucher, runtime: &Runtime) -> Result<(), Failure> {
         let _ = path.as_deref().map(std::fs::remove_file);
     })?;
     if let Some((mut file, path)) = file.zip(path.as_deref()) {
-        let written =
-            file.write_all(sheet::html(&issued, *language).as_bytes()).and_then(|()| file.sync_all());
+        let written = file
+            .write_all(sheet::html(&issued, *language, &TimeZone::system()).as_bytes())
+            .and_then(|()| file.sync_all());
         if let Err(error) = written {
             let codes = issued.codes.iter().map(|code| &code.code[..]).collect::<Vec<_>>().join("\n");
             return Err(Failure::Run(format!(
@@ -242,6 +276,26 @@ fn users(users: &[UserStatus], out: &mut dyn Write) -> io::Result<()> {
             user.expires.map_or("-".into(), local),
             user.last_seen.map_or("never".into(), local)
         )
+    })
+}
+
+fn each_day(past: &PastDays, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "{:10}  {:>14}  {:>14}", "day", "down", "up")?;
+    past.usage.iter().try_for_each(|DayUsage { day, down_bytes, up_bytes, .. }| {
+        writeln!(out, "{day}  {:>14}  {:>14}", megabytes(*down_bytes), megabytes(*up_bytes))
+    })
+}
+
+fn sums(past: &PastDays, out: &mut dyn Write) -> io::Result<()> {
+    let name = |user: &str| if user.is_empty() { "(the home)".to_owned() } else { shown(user) };
+    let rows: Vec<_> = past.sums().into_iter().map(|(user, sums)| (name(user), sums)).collect();
+    let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0).max(6);
+    let [today, week, whole] =
+        past.spans().map(|days| if days == 1 { "today".into() } else { format!("{days} days") });
+    writeln!(out, "{:width$}  {today:>14}  {week:>14}  {whole:>14}", "user")?;
+    rows.iter().try_for_each(|(name, sums)| {
+        let [today, week, whole] = sums.map(megabytes);
+        writeln!(out, "{name:width$}  {today:>14}  {week:>14}  {whole:>14}")
     })
 }
 

@@ -6,6 +6,7 @@ mod chaos;
 mod clock;
 mod control;
 mod disk;
+mod home;
 mod inside;
 mod leftovers;
 #[path = "../live/mod.rs"]

@@ -61,6 +61,11 @@ const COMMANDS: &[(&str, How)] = &[
     ("sudo leeway gateway users", OnBox(&["ann", "invited"])),
     ("sudo leeway gateway revoke ann", OnBox(&["ann has no access from now on"])),
     ("sudo leeway gateway revoke ann --undo", OnBox(&["ann has access again"])),
+    (
+        "sudo leeway gateway limit ann --daily '2 GB' --rate '5 Mbit/s'",
+        OnBox(&["ann: 2.00 GB a day and 5 Mbit/s (set while running)"]),
+    ),
+    ("sudo leeway gateway history", OnBox(&["10.20.0.2", "30 days"])),
     ("sudo leeway gateway pause 2h", OnBox(&["sharing: paused until"])),
     ("sudo leeway gateway resume", OnBox(&["sharing: on"])),
     ("curl http://10.20.0.1:3128/proxy.pac", Neighbour("PROXY 10.20.0.1:3128")),

@@ -215,6 +215,48 @@ def access(page) -> None:
     expect(eva).to_have_count(0)
 
 
+def limits(page) -> None:
+    """A limit that is set on the page holds at once, until it is taken back; a wrong one is refused in words."""
+    maria = page.locator("#user-rows tr", has_text="maria")
+    forms = page.locator("form.limit")
+    expect(forms).to_have_count(4)
+    expect(forms.nth(1).get_by_label("Mbit/s")).to_have_value("4")
+    jordi = page.get_by_role("form", name="jordi")
+    expect(jordi.get_by_label("GB a day")).to_have_value("0.001")
+    another = forms.last
+    another.get_by_label("Name or address").fill("maria")
+    another.get_by_label("GB a day").fill("much")
+    another.get_by_role("button", name="Set the limit").click()
+    expect(page.get_by_role("alert")).to_have_text("GB a day and Mbit/s are numbers above 0.")
+    another.get_by_label("Name or address").fill("maria")
+    another.get_by_label("GB a day").fill("0,001")
+    page.keyboard.press("Enter")
+    hers = page.get_by_role("form", name="maria")
+    expect(hers.get_by_label("GB a day")).to_have_value("0.001")
+    expect(maria).to_contain_text("paused")
+    looks_everywhere(page)
+    page.locator("section", has=page.locator("#limits")).screenshot(path=pictures / "limits.png")
+    hers.get_by_role("button", name="As in the configuration").click()
+    expect(hers).to_have_count(0)
+    expect(maria).not_to_contain_text("paused")
+
+
+def history(page) -> None:
+    """Who used how much, also before the start of this gateway."""
+    page.get_by_role("link", name="History").click()
+    expect(page.locator("main tr", has_text="maria").first).to_contain_text(re.compile(r"[1-9][\d.]* MB"))
+    expect(page.locator("main")).to_contain_text("30 days")
+    assert page.locator("main script, main img").count() == 0
+    looks_everywhere(page)
+    page.screenshot(path=pictures / "history.png", full_page=True)
+    for code in ("es", "ca", "en"):
+        choose(page, code)
+        page.goto(url + "/history")
+        if code != "en":
+            speaks(page)
+    page.get_by_role("link", name="Back").click()
+
+
 def reload(page) -> None:
     """Another configuration holds at once; one that cannot hold is refused in words."""
     text = config.read_text()
@@ -309,6 +351,8 @@ def main() -> None:
         page.goto(url)
         cap_reached(page, browser, proxy)
         access(page)
+        limits(page)
+        history(page)
         reload(page)
         page.goto(url)
         page.bring_to_front()

@@ -4,6 +4,7 @@ use super::values::overlaps;
 use super::{Beside, Bind, Findings, Machine, SecretFile, everywhere, listeners};
 use crate::config::Config;
 use crate::password::parse_users;
+use crate::setup;
 use ipnet::IpNet;
 use leeway_guard::check_private;
 use leeway_net::{Attached, Interface};
@@ -14,6 +15,7 @@ use std::path::Path;
 pub(super) fn judge(path: &Path, config: &Config, machine: &Machine, findings: &mut Findings) {
     home(config, machine, findings);
     home_v6(config, machine, findings);
+    home_bytes(config, machine, findings);
     owners_side(config, machine, findings);
     interface(config, machine, findings);
     addresses(config, machine, findings);
@@ -110,6 +112,28 @@ fn home_v6(config: &Config, machine: &Machine, findings: &mut Findings) {
         let right =
             format!("home = [{}, and its network of IPv6, which the home's router shows]", named.join(", "));
         findings.warning("home", what, right);
+    }
+}
+
+/// Reports caps that depend on the home's bytes, if they are not counted here.
+fn home_bytes(config: &Config, machine: &Machine, findings: &mut Findings) {
+    let Some(caps) = &config.caps else { return };
+    if setup::passes(&machine.interfaces, &machine.uplinks, &config.home, machine.forwards) {
+        return;
+    }
+    if caps.percentile.is_some() {
+        let what = "the home's packets do not pass this machine, so the level that the home pays for is not known, \
+                    and neighbours stay paused";
+        let right = "run the gateway on the home's router, or limit neighbours by `hours` or `rate`";
+        findings.warning("caps.percentile", what, right);
+    }
+    if let Some(month) = &caps.month {
+        let what = "the home's packets do not pass this machine, so its bytes are not counted";
+        let right = format!(
+            "keep_for_home (now {}) is the most that the home uses in a month, and not its average",
+            month.keep_for_home
+        );
+        findings.warning("caps.month", what, right);
     }
 }
 
@@ -272,7 +296,7 @@ mod tests {
     use super::super::{Document, Severity, judge as judge_all};
     use super::*;
     use crate::password::Hash;
-    use leeway_net::Surroundings;
+    use leeway_net::{Family, Surroundings, Uplink};
 
     const GOOD: &str = "listen = [\"10.20.0.1:3128\"]\nclients = [\"10.20.0.0/16\"]\n\
                         home = [\"192.168.1.0/24\", \"2001:db8:1::/64\"]\n";
@@ -367,6 +391,22 @@ mod tests {
         };
         machine.interfaces.push(wan);
         one(&v4, &machine, "3: warning: home: only the home's IPv4", "which the home's router shows");
+    }
+
+    #[test]
+    fn caps_on_bytes_of_a_home_that_is_not_seen_are_found() {
+        let beside = box_beside_the_router();
+        let uplink = |interface: &str| vec![Uplink { family: Family::V4, interface: interface.into() }];
+        let router = Machine { uplinks: uplink("ppp0"), forwards: true, ..beside.clone() };
+        let month =
+            format!("{GOOD}[accounts]\n[caps]\nmonth = {{ volume = \"1 TB\", keep_for_home = \"6 GB\" }}\n");
+        let percentile = format!("{GOOD}[accounts]\n[caps]\npercentile = {{}}\n");
+        let beside = Machine { uplinks: uplink("eth0"), forwards: true, ..beside };
+        one(&month, &beside, "6: warning: caps.month: ", "keep_for_home (now 6 GB) is the most");
+        one(&percentile, &beside, "6: warning: caps.percentile: ", "neighbours stay paused");
+        for text in [month, percentile] {
+            assert!(findings(&text, &router).is_empty(), "{:#?}", findings(&text, &router));
+        }
     }
 
     #[test]

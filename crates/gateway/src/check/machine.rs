@@ -5,6 +5,7 @@ use crate::config::Config;
 use crate::control::{Client, ClientError, ControlConfig, Status};
 use crate::notes::in_english;
 use crate::resolve::Resolver;
+use crate::setup::forwards;
 use crate::socket::first_congestion;
 use leeway_guard::credential;
 use leeway_net::{Interface, Surroundings, TrafficObserver, Uplink};
@@ -25,6 +26,8 @@ pub struct Machine {
     pub interfaces: Vec<Interface>,
     /// Default routes.
     pub uplinks: Vec<Uplink>,
+    /// Whether the machine forwards IPv4 packets.
+    pub forwards: bool,
     /// Addresses, and the networks that the machine reaches without a router.
     pub surroundings: Surroundings,
     /// Result of binding each address of the configuration.
@@ -110,6 +113,7 @@ impl Machine {
         Ok(Machine {
             interfaces: leeway_net::interfaces()?,
             uplinks: leeway_net::uplinks()?,
+            forwards: forwards(),
             surroundings: Surroundings::now()?,
             bound: addresses.map(|address| (address, bind(address))).collect(),
             gateway: Beside::ask(config.control.as_ref().unwrap_or(&ControlConfig::default())),

@@ -1,14 +1,16 @@
 //! The operations over HTTP, with JSON.
 
+use super::pieces::pieces;
 use super::socket::Socket;
 use super::{
-    ExportFormat, ExportRange, Health, InviteRequest, Issued, OperationError, Operations, PauseRequest,
-    ReloadRequest, Reloaded, RevokeRequest, Revoked, Status, UserStatus, VoucherRequest, VoucherStatus,
+    ExportFormat, ExportRange, Health, HistoryRange, InviteRequest, Issued, LimitRequest, LimitStatus,
+    OperationError, Operations, PastDays, PauseRequest, ReloadRequest, Reloaded, RevokeRequest, Revoked,
+    Status, UserStatus, VoucherRequest, VoucherStatus,
 };
 use crate::notes::{Note, Value};
 use crate::openapi;
 use axum::Router;
-use axum::body::Bytes;
+use axum::body::{Body, Bytes};
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{DefaultBodyLimit, FromRequest, Query, Request, State};
 use axum::http::{StatusCode, header};
@@ -72,10 +74,12 @@ fn routes() -> OpenApiRouter<Arc<Operations>> {
         .routes(routes!(vouchers, make_vouchers))
         .routes(routes!(invite))
         .routes(routes!(export))
+        .routes(routes!(history))
         .routes(routes!(pause))
         .routes(routes!(resume))
         .routes(routes!(reload))
         .routes(routes!(revoke))
+        .routes(routes!(limits, limit))
         .routes(routes!(description))
 }
 
@@ -198,6 +202,51 @@ async fn in_thread<T: Send + 'static>(
     Ok(Json(tokio::task::spawn_blocking(work).await.map_err(std::io::Error::other)??))
 }
 
+/// Lists what each user and the home used on each of the last days.
+#[utoipa::path(
+    get,
+    path = "/v1/history",
+    params(HistoryRange),
+    responses(
+        (status = 200, description = "them, the newest day first", body = PastDays),
+        Refused,
+    ),
+)]
+async fn history(
+    State(operations): Shared,
+    range: Result<Query<HistoryRange>, QueryRejection>,
+) -> Answer<PastDays> {
+    let Query(range) = range.map_err(|error| unreadable(&error.body_text()))?;
+    in_thread(move || operations.days(range)).await
+}
+
+/// Lists the limits of neighbours that count now.
+#[utoipa::path(
+    get,
+    path = "/v1/limits",
+    responses(
+        (status = 200, description = "all of them", body = Vec<LimitStatus>),
+        Refused,
+    ),
+)]
+async fn limits(State(operations): Shared) -> Answer<Vec<LimitStatus>> {
+    Ok(Json(operations.limits()?))
+}
+
+/// Sets a limit of neighbours, or gives that of the configuration back.
+#[utoipa::path(
+    post,
+    path = "/v1/limits",
+    request_body = LimitRequest,
+    responses(
+        (status = 200, description = "the limit that counts now", body = LimitStatus),
+        Refused,
+    ),
+)]
+async fn limit(State(operations): Shared, Given(request): Given<LimitRequest>) -> Answer<LimitStatus> {
+    in_thread(move || operations.limit(&request)).await
+}
+
 /// Exports the bytes of each user in each five minutes.
 #[utoipa::path(
     get,
@@ -218,14 +267,12 @@ async fn export(
     range: Result<Query<ExportRange>, QueryRejection>,
 ) -> Result<Response, OperationError> {
     let Query(range) = range.map_err(|error| unreadable(&error.body_text()))?;
-    // The store may be slow. Other requests are answered meanwhile.
-    let work = tokio::task::spawn_blocking(move || operations.export(range)).await;
-    let file = work.map_err(std::io::Error::other)??;
+    let file = pieces(move |out| operations.export(range, out)).await?;
     let kind = match range.format {
         ExportFormat::Csv => "text/csv; charset=utf-8",
         ExportFormat::Parquet => "application/vnd.apache.parquet",
     };
-    Ok(([(header::CONTENT_TYPE, kind)], file).into_response())
+    Ok(([(header::CONTENT_TYPE, kind)], Body::new(file)).into_response())
 }
 
 /// Begins a pause, or changes its end.
@@ -334,10 +381,13 @@ mod tests {
             "GET /healthz",
             "GET /openapi.json",
             "GET /v1/export",
+            "GET /v1/history",
+            "GET /v1/limits",
             "GET /v1/status",
             "GET /v1/users",
             "GET /v1/vouchers",
             "POST /v1/invitations",
+            "POST /v1/limits",
             "POST /v1/pause",
             "POST /v1/reload",
             "POST /v1/resume",

@@ -2,11 +2,13 @@
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
-use hyper::{Request, StatusCode, header};
+use hyper::body::Incoming;
+use hyper::{Request, Response, StatusCode, header};
 use hyper_util::rt::TokioIo;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::io;
+use std::future::Future;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::net::UnixStream;
@@ -35,6 +37,18 @@ pub enum ClientError {
     Broken(PathBuf, String),
 }
 
+/// Why a response was not written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StreamError {
+    /// There is no response, or not all of it.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// The output fails.
+    #[error(transparent)]
+    Output(#[from] io::Error),
+}
+
 /// Sends requests to the gateway at a socket.
 #[derive(Debug)]
 pub struct Client {
@@ -55,12 +69,24 @@ impl Client {
         self.ask("GET", path, Bytes::new()).await
     }
 
-    /// The response to a GET of `path` as bytes, for responses that are not JSON.
+    /// Writes the response to a GET of `path` to `out`, piece by piece, for responses that are not
+    /// JSON. The gateway may take 30 s for each piece.
     ///
     /// # Errors
-    /// No gateway, or the gateway refuses.
-    pub async fn text(&self, path: &str) -> Result<Bytes, ClientError> {
-        self.body("GET", path, Bytes::new()).await
+    /// No gateway, the gateway refuses, or `out` fails.
+    pub async fn write(&self, path: &str, out: &mut impl Write) -> Result<(), StreamError> {
+        let answer = self.soon(self.exchange("GET", path, Bytes::new())).await?;
+        let status = answer.status();
+        let mut body = answer.into_body();
+        if !status.is_success() {
+            let body = self.soon(async { body.collect().await.map_err(|error| self.broken(error)) });
+            return Err(self.refused(status, &body.await?.to_bytes()).into());
+        }
+        while let Some(frame) = self.soon(async { Ok(body.frame().await) }).await? {
+            let frame = frame.map_err(|_| self.broken("it broke off"))?;
+            out.write_all(frame.data_ref().map_or(&[][..], |data| data))?;
+        }
+        Ok(())
     }
 
     /// The JSON response to a POST of `request` to `path`.
@@ -87,15 +113,31 @@ impl Client {
     }
 
     async fn body(&self, method: &str, path: &str, body: Bytes) -> Result<Bytes, ClientError> {
-        let (status, body) = tokio::time::timeout(PATIENCE, self.exchange(method, path, body))
-            .await
-            .map_err(|_| self.broken("no answer within 30 s"))??;
+        let (status, body) = self
+            .soon(async {
+                let answer = self.exchange(method, path, body).await?;
+                let status = answer.status();
+                let body = answer.into_body().collect().await.map_err(|error| self.broken(error))?;
+                Ok((status, body.to_bytes()))
+            })
+            .await?;
         if status.is_success() || (path == "/healthz" && status == StatusCode::SERVICE_UNAVAILABLE) {
             return Ok(body);
         }
-        let words = serde_json::from_slice::<serde_json::Value>(&body).ok();
+        Err(self.refused(status, &body))
+    }
+
+    /// The result of `work`, if it comes in time.
+    async fn soon<T>(&self, work: impl Future<Output = Result<T, ClientError>>) -> Result<T, ClientError> {
+        let late = |_| self.broken("no answer within 30 s");
+        tokio::time::timeout(PATIENCE, work).await.map_err(late)?
+    }
+
+    /// The reason in a response of a gateway that refuses.
+    fn refused(&self, status: StatusCode, body: &[u8]) -> ClientError {
+        let words = serde_json::from_slice::<serde_json::Value>(body).ok();
         let words = words.as_ref().and_then(|words| words["error"].as_str());
-        Err(words.map_or_else(|| self.broken(status), |words| ClientError::Refused(words.to_owned())))
+        words.map_or_else(|| self.broken(status), |words| ClientError::Refused(words.to_owned()))
     }
 
     async fn exchange(
@@ -103,7 +145,7 @@ impl Client {
         method: &str,
         path: &str,
         body: Bytes,
-    ) -> Result<(StatusCode, Bytes), ClientError> {
+    ) -> Result<Response<Incoming>, ClientError> {
         let stream = UnixStream::connect(&self.socket).await.map_err(|error| match error.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
                 ClientError::Nobody(self.socket.clone())
@@ -122,10 +164,7 @@ impl Client {
             .header(header::CONTENT_TYPE, "application/json")
             .body(Full::new(body))
             .map_err(|error| self.broken(error))?;
-        let answer = sender.send_request(request).await.map_err(|error| self.broken(error))?;
-        let status = answer.status();
-        let body = answer.into_body().collect().await.map_err(|error| self.broken(error))?;
-        Ok((status, body.to_bytes()))
+        sender.send_request(request).await.map_err(|error| self.broken(error))
     }
 
     fn broken(&self, error: impl std::fmt::Display) -> ClientError {

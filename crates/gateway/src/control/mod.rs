@@ -4,21 +4,24 @@
 mod api;
 mod client;
 mod config;
+mod limits;
 mod live;
 mod people;
+mod pieces;
 mod reload;
 mod socket;
 mod status;
 
-pub use client::{Client, ClientError};
+pub use client::{Client, ClientError, StreamError};
 pub use config::{ControlConfig, SOCKET};
+pub use limits::{LimitRequest, LimitStatus};
 pub use live::{Notice, Now, Sample};
 pub use people::{Entrance, InviteRequest, Issued, IssuedCode, VoucherRequest, VoucherStatus};
 pub use reload::Source;
 pub use socket::{Socket, SocketError};
 pub use status::{
-    ExportFormat, ExportRange, Health, PauseRequest, ReloadRequest, Reloaded, RevokeRequest, Revoked,
-    Sharing, Status, UserStatus, Volume, Window,
+    DayUsage, ExportFormat, ExportRange, Health, HistoryRange, PastDays, PauseRequest, ReloadRequest,
+    Reloaded, RevokeRequest, Revoked, Sharing, Status, UserStatus, Volume, Window,
 };
 
 pub(crate) use api::serve;
@@ -29,17 +32,19 @@ use crate::gate::{Gate, LONGEST};
 use crate::http::Proxy;
 use crate::language::Language;
 use crate::login::Logins;
+use crate::metering::Meter;
 use crate::notes::{Note, Value, in_english};
 use crate::observe::{Observation, Observer};
 use crate::refusals as phrase;
 use crate::users::{User, address_name};
 use axum::http::StatusCode;
+use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use leeway_accounts::StoreError;
 use live::History;
 use reload::Running;
 use std::cmp::Reverse;
-use std::io;
+use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -48,6 +53,9 @@ use tokio::time::MissedTickBehavior;
 
 /// Neighbours that the page shows: those who have used most.
 const SHOWN: usize = 100;
+
+/// Most days of a history.
+const MOST_DAYS: u16 = 366;
 
 /// Why an operation was not done.
 #[derive(Debug, thiserror::Error)]
@@ -157,6 +165,7 @@ impl Operations {
         let mut notes = policy.home_notes();
         notes.extend(policy.block.notes());
         notes.extend(self.gate().meter().and_then(|meter| meter.jump_note()));
+        notes.extend(self.gate().meter().and_then(|meter| meter.home_note()));
         notes.extend(self.notes.get().into_iter().flatten().cloned());
         notes
     }
@@ -180,6 +189,11 @@ impl Operations {
             let status = self.status();
             self.lock().add(Timestamp::now().as_second(), &status);
         }
+    }
+
+    /// The time zone of the line's days and hours.
+    pub fn zone(&self) -> TimeZone {
+        self.gate().zone()
     }
 
     /// The samples of the last ten minutes, the oldest first.
@@ -275,10 +289,7 @@ impl Operations {
         let (given, revoked) = (&request.user, !request.undo);
         let address = given.strip_suffix("/64").unwrap_or(given).parse::<IpAddr>().ok();
         let name = address.map_or_else(|| given.clone(), address_name);
-        let users = &self.proxy.users;
-        let known = users.logins().is_some_and(|logins| logins.has(name.as_bytes()))
-            || self.people()?.iter().any(|user| user.name == name)
-            || address.is_some_and(|address| self.is_neighbour(address));
+        let known = self.knows(&name, address)?;
         let sensible = self.gate().is_revoked(&name) || known && revoked;
         if !sensible {
             return Err(OperationError::Wrong(if known {
@@ -289,8 +300,16 @@ impl Operations {
         }
         self.gate().revoke(&name, revoked)?;
         // New connections are refused by the gate. These users are connected already.
-        users.all().iter().filter(|user| user.name == name).for_each(|user| user.set_revoked(revoked));
+        let users = self.proxy.users.all();
+        users.iter().filter(|user| user.name == name).for_each(|user| user.set_revoked(revoked));
         Ok(Revoked { user: name, revoked })
+    }
+
+    /// Whether there is a neighbour of this name, or at this address.
+    fn knows(&self, name: &str, address: Option<IpAddr>) -> Result<bool, OperationError> {
+        Ok(self.proxy.users.logins().is_some_and(|logins| logins.has(name.as_bytes()))
+            || address.is_some_and(|address| self.is_neighbour(address))
+            || self.people()?.iter().any(|user| user.name == name))
     }
 
     /// Whether neighbours can be served.
@@ -301,20 +320,37 @@ impl Operations {
         }
     }
 
-    /// What was used from the day `from` until before the day `to`, as a file.
+    /// Writes what was used from the day `from` until before the day `to`.
     ///
     /// # Errors
-    /// There are no accounts, or they cannot be read.
-    pub fn export(&self, range: ExportRange) -> Result<Vec<u8>, OperationError> {
-        let Some(meter) = self.gate().meter() else {
-            return Err(OperationError::Wrong(Note::new(&phrase::NO_ACCOUNTS, [])));
-        };
+    /// There are no accounts, they cannot be read, or `out` fails.
+    pub fn export(&self, range: ExportRange, out: &mut (dyn Write + Send)) -> Result<(), OperationError> {
+        let meter = self.accountant()?;
         if let ExportRange { from: Some(from), to: Some(to), .. } = range
             && to <= from
         {
             return Err(OperationError::Wrong(Note::new(&phrase::NO_DAY, [from, to].map(Value::same))));
         }
-        Ok(meter.export(range)?)
+        Ok(meter.export(range, out)?)
+    }
+
+    /// What each user and the home used at this gateway on each of the last days, today included.
+    /// The last ten seconds may be missing.
+    ///
+    /// # Errors
+    /// The number of days is not allowed, there are no accounts, or they cannot be read.
+    pub fn days(&self, range: HistoryRange) -> Result<PastDays, OperationError> {
+        if !(1..=MOST_DAYS).contains(&range.days) {
+            let values = [range.days, MOST_DAYS].map(Value::same);
+            return Err(OperationError::Wrong(Note::new(&phrase::HISTORY_DAYS, values)));
+        }
+        Ok(self.accountant()?.days(range.days)?)
+    }
+
+    /// The accounts.
+    fn accountant(&self) -> Result<&Arc<Meter>, OperationError> {
+        let none = || OperationError::Wrong(Note::new(&phrase::NO_ACCOUNTS, []));
+        self.gate().meter().ok_or_else(none)
     }
 
     fn lock(&self) -> MutexGuard<'_, History> {

@@ -209,6 +209,66 @@ pub struct ExportRange {
     pub format: ExportFormat,
 }
 
+/// The query of `/v1/history`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct HistoryRange {
+    /// Number of days until today, 1 to 366.
+    #[serde(default = "a_month")]
+    pub days: u16,
+}
+
+fn a_month() -> u16 {
+    30
+}
+
+/// What one user has used on one day.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct DayUsage {
+    /// The day, in the time zone of the line.
+    #[schema(value_type = String)]
+    pub day: Date,
+    /// Name of the user; empty for the home.
+    pub user: String,
+    /// Bytes from the Internet.
+    pub down_bytes: u64,
+    /// Bytes to the Internet.
+    pub up_bytes: u64,
+}
+
+/// What was used at a gateway on the last days.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PastDays {
+    /// Today, in the time zone of the line.
+    #[schema(value_type = String)]
+    pub today: Date,
+    /// Number of days, today included.
+    pub days: u16,
+    /// What was used, the newest day first, then by user.
+    pub usage: Vec<DayUsage>,
+}
+
+impl PastDays {
+    /// Numbers of days of the sums.
+    pub fn spans(&self) -> [u16; 3] {
+        [1, self.days.min(7), self.days]
+    }
+
+    /// What each user used in each of the spans, in bytes, both directions together. The home,
+    /// with an empty name, is the first.
+    pub fn sums(&self) -> BTreeMap<&str, [u64; 3]> {
+        let mut all = BTreeMap::<&str, [u64; 3]>::new();
+        for DayUsage { day, user, down_bytes, up_bytes } in &self.usage {
+            let age = self.today.since(*day).map_or(0, |span| span.get_days());
+            let sums = all.entry(user).or_default().iter_mut().zip(self.spans());
+            sums.filter(|(_, span)| age < i32::from(*span))
+                .for_each(|(sum, _)| *sum += down_bytes + up_bytes);
+        }
+        all
+    }
+}
+
 /// Format of a file of the accounts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]

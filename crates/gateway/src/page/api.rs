@@ -1,6 +1,6 @@
 //! Routes of the owner's page, and their description at `/openapi.json`.
 
-use super::{Page, codes, manage};
+use super::{Page, codes, history, limits, manage};
 use crate::openapi;
 use axum::response::Response;
 use std::sync::{Arc, LazyLock};
@@ -42,7 +42,9 @@ pub fn routes() -> OpenApiRouter<Arc<Page>> {
         .routes(routes!(super::pause))
         .routes(routes!(super::resume))
         .routes(routes!(manage::reload))
+        .routes(routes!(history::history))
         .routes(routes!(manage::revoke))
+        .routes(routes!(limits::limits))
         .routes(routes!(codes::invite))
         .routes(routes!(codes::vouchers))
         .routes(routes!(super::events))
@@ -73,11 +75,13 @@ mod tests {
             "GET /",
             "GET /assets/{name}",
             "GET /events",
+            "GET /history",
             "GET /login",
             "GET /openapi.json",
             "GET /session",
             "POST /invite",
             "POST /language",
+            "POST /limits",
             "POST /login",
             "POST /logout",
             "POST /pause",

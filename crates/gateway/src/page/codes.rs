@@ -36,12 +36,15 @@ fn number<T: FromStr>(text: &str) -> Result<Option<T>, ()> {
     if text.is_empty() { Ok(None) } else { text.parse().map(Some).map_err(drop) }
 }
 
+/// The decimal number in a field, also with a comma, as in Spain.
+pub fn decimal(text: &str) -> Result<Option<f64>, ()> {
+    number(&text.replace(',', "."))
+}
+
 impl CodesForm {
     /// Days and bytes.
     fn terms(&self) -> Result<(Option<u32>, Option<u64>), ()> {
-        // Also with a comma, as in Spain.
-        let gb: Option<f64> = number(&self.gb.replace(',', "."))?;
-        let bytes = gb.map(|gb| gigabytes(gb).ok_or(())).transpose()?;
+        let bytes = decimal(&self.gb)?.map(|gb| gigabytes(gb).ok_or(())).transpose()?;
         Ok((number(&self.days)?, bytes))
     }
 }
@@ -72,6 +75,7 @@ pub async fn invite(state: Shared, headers: HeaderMap, Sent(form): Sent<CodesFor
     let visitor = Visitor::of(&headers);
     let request =
         form.terms().map(|(days, bytes)| InviteRequest { name: form.name.trim().to_owned(), days, bytes });
+    let request = request.map_err(|()| visitor.language.words().wrong_number);
     let issued = asked(&state, &visitor, &form.csrf, request, Operations::invite).await;
     match issued {
         Ok(issued) => html(&view::Issued::new(visitor.language, &issued), StatusCode::OK),
@@ -101,12 +105,13 @@ pub async fn vouchers(state: Shared, headers: HeaderMap, Sent(form): Sent<CodesF
     let request = form.terms().and_then(|(days, bytes)| {
         Ok(VoucherRequest { days, bytes, count: number(&form.count)?.unwrap_or(1), valid_days: None })
     });
+    let request = request.map_err(|()| visitor.language.words().wrong_number);
     let issued = asked(&state, &visitor, &form.csrf, request, Operations::make_vouchers).await;
     match issued {
         Ok(issued) => {
             let name = visitor.language.words().sheet_file;
             let file = [(header::CONTENT_DISPOSITION, format!("attachment; filename=\"{name}\""))];
-            (file, Html(sheet::html(&issued, visitor.language))).into_response()
+            (file, Html(sheet::html(&issued, visitor.language, &state.operations.zone()))).into_response()
         }
         Err(answer) => *answer,
     }

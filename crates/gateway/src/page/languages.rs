@@ -1,9 +1,11 @@
 //! Tests that people read the language that they have chosen.
 
+use super::history::History;
 use super::view::{self, Message};
 use super::{Language, sheet};
 use crate::control::{
-    Entrance, Issued, IssuedCode, Notice, Now, OperationError, Sample, Sharing, UserStatus, Volume,
+    DayUsage, Entrance, Issued, IssuedCode, LimitStatus, Notice, Now, OperationError, PastDays, Sample,
+    Sharing, UserStatus, Volume,
 };
 use crate::notes::{self, Note};
 use crate::observe::{Direction, Observation};
@@ -11,6 +13,7 @@ use crate::peers::{Document, PeerStatus, Standing};
 use crate::refusals::each_of_store;
 use askama::Template;
 use jiff::Timestamp;
+use jiff::tz::TimeZone;
 
 /// The languages other than English.
 pub const OTHERS: [Language; 2] = [Language::Spanish, Language::Catalan];
@@ -22,8 +25,13 @@ const ENGLISH: &str = include_str!("../../tests/english.txt");
 const UNITS: [&str; 6] = ["MB", "GB", "kbit/s", "Mbit/s", "ms", "%"];
 
 /// Texts that are the same in English and in another language.
-const SAME: [(&str, Language); 3] =
-    [("gigabytes", Language::Spanish), ("gigabytes", Language::Catalan), ("port", Language::Catalan)];
+const SAME: [(&str, Language); 5] = [
+    ("gigabytes", Language::Spanish),
+    ("gigabytes", Language::Catalan),
+    ("megabits", Language::Spanish),
+    ("megabits", Language::Catalan),
+    ("port", Language::Catalan),
+];
 
 /// The texts of a page that people see or hear.
 fn text(page: &str) -> String {
@@ -163,8 +171,21 @@ fn the_owners_page_is_in_each_language() {
         for ((sharing, answer), note) in pages {
             let now = now(sharing, answer, &note.words(language));
             let done = Message::done(language, words.reloaded, &notes);
-            let home = view::Home::new(language, String::new(), Some(done), now, [&notes, &notes]);
-            let page = home.with_codes(true).render().unwrap();
+            let home =
+                view::Home::new(language, String::new(), Some(done), now, [&notes, &notes], &TimeZone::UTC);
+            let limit = |user: Option<&str>, all| LimitStatus {
+                user: user.map(str::to_owned),
+                all,
+                daily_bytes: Some(1_500_000_000),
+                rate_bps: Some(2_500_000),
+                set: true,
+            };
+            let limits = vec![limit(None, true), limit(None, false), limit(Some("Núria"), false)];
+            let page = home.with_codes(true).with_limits(Some(limits)).render().unwrap();
+            assert_eq!(
+                (page.matches("value=\"1,5\"").count(), page.matches("value=\"2,5\"").count()),
+                (3, 3)
+            );
             assert_page_speaks(language, &page);
             let said = text(&page);
             let places = if sharing == Sharing::Observing { 3 } else { 2 };
@@ -184,7 +205,8 @@ fn what_a_form_is_answered_is_in_each_language() {
         for language in OTHERS {
             let problem = Message::problem(&error.note().words(language));
             let now = now(Sharing::On, "notice_no", "–");
-            let home = view::Home::new(language, String::new(), Some(problem), now, [&[], &[]]);
+            let home =
+                view::Home::new(language, String::new(), Some(problem), now, [&[], &[]], &TimeZone::UTC);
             assert_page_speaks(language, &home.render().unwrap());
         }
     }
@@ -205,7 +227,7 @@ fn codes_are_given_in_each_language() {
         let issued = Issued { codes, days, bytes, valid_until, entrance };
         for language in OTHERS {
             assert_page_speaks(language, &view::Issued::new(language, &issued).render().unwrap());
-            assert_page_speaks(language, &sheet::html(&issued, language));
+            assert_page_speaks(language, &sheet::html(&issued, language, &TimeZone::UTC));
         }
     }
 }
@@ -219,4 +241,44 @@ fn english_is_found() {
     assert!(text("<p aria-label=\"Take\">a<style>b</style> c").split_whitespace().eq(["Take", "a", "c"]));
     let note = Note::new(&crate::refusals::STRANGER, []);
     assert!(fails(&note.to_string()));
+}
+
+/// A machine's clock may be in UTC where the line is not.
+#[test]
+fn times_are_those_of_the_line_in_the_words_of_the_language() {
+    let (at, zone) = ("2026-11-30T23:05:00Z".parse().unwrap(), TimeZone::get("Europe/Madrid").unwrap());
+    let said = Language::ALL.map(|(language, ..)| view::when(at, language.words(), &zone));
+    assert_eq!(said, ["1 Dec 2026, 00:05", "1 dic 2026, 00:05", "1 des 2026, 00:05"]);
+    for (language, ..) in Language::ALL {
+        assert_eq!(language.words().months.split(' ').count(), 12);
+    }
+}
+
+#[test]
+fn the_history_is_in_each_language_and_ends_today() {
+    let usage = |day: &str, user: &str| DayUsage {
+        day: day.parse().unwrap(),
+        user: user.into(),
+        down_bytes: 1_500_000_000,
+        up_bytes: 500_000_000,
+    };
+    let days = [("2026-11-30", "Núria"), ("2026-11-30", ""), ("2026-11-25", "Núria"), ("2026-11-02", "Pau")];
+    let usage = days.map(|(day, user)| usage(day, user)).into();
+    let past = PastDays { today: "2026-12-01".parse().unwrap(), days: 30, usage };
+    let gigabyte = 1_000_000_000;
+    let sums: Vec<_> = past.sums().into_iter().collect();
+    let [none, once, twice] = [0, 2 * gigabyte, 4 * gigabyte];
+    assert_eq!(
+        sums,
+        [("", [none, once, once]), ("Núria", [none, twice, twice]), ("Pau", [none, none, once])],
+        "nothing was used today"
+    );
+    for language in OTHERS {
+        let page = History::new(language, &past).render().unwrap();
+        assert_page_speaks(language, &page);
+        assert!(
+            page.contains("4,00 GB") && page.contains("La casa") && page.contains("30 nov 2026"),
+            "{page}"
+        );
+    }
 }

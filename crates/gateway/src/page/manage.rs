@@ -2,7 +2,6 @@
 
 use super::guard::{Sent, Visitor};
 use super::view::Message;
-use super::words::Words;
 use super::{Action, FormAnswer, Shared};
 use crate::control::{OperationError, Operations, ReloadRequest, RevokeRequest};
 use axum::extract::State;
@@ -89,18 +88,17 @@ pub async fn asked<R: Send + 'static, T: Send + 'static>(
     State(page): &Shared,
     visitor: &Visitor<'_>,
     csrf: &str,
-    request: Result<R, ()>,
+    request: Result<R, &'static str>,
     work: impl FnOnce(&Operations, &R) -> Result<T, OperationError> + Send + 'static,
 ) -> FormAnswer<T> {
     if !page.may(visitor, csrf) {
         return Err(Box::new(Redirect::to("/?problem=old").into_response()));
     }
-    let words: &Words = visitor.language.words();
-    let wrong = || {
-        let problem = Some(Message::problem(words.wrong_number));
+    let wrong = |words: &str| {
+        let problem = Some(Message::problem(words));
         Box::new(page.home(visitor, csrf.to_owned(), problem, StatusCode::BAD_REQUEST))
     };
-    let request = request.map_err(|()| wrong())?;
+    let request = request.map_err(wrong)?;
     let operations = page.operations.clone();
     // The store may be slow. Other requests are answered meanwhile.
     match tokio::task::spawn_blocking(move || work(&operations, &request)).await {

@@ -8,8 +8,10 @@ mod codes;
 mod config;
 mod events;
 mod guard;
+mod history;
 #[cfg(test)]
 mod languages;
+mod limits;
 mod manage;
 pub(crate) mod neighbour;
 mod session;
@@ -373,10 +375,15 @@ impl Page {
         let (now, notices) = (self.operations.now(visitor.language), self.operations.notes());
         let unknown = self.operations.unknown();
         let codes = self.operations.takes_codes();
-        html(
-            &view::Home::new(visitor.language, csrf, message, now, [&notices, &unknown]).with_codes(codes),
-            status,
-        )
+        let home = view::Home::new(
+            visitor.language,
+            csrf,
+            message,
+            now,
+            [&notices, &unknown],
+            &self.operations.zone(),
+        );
+        html(&home.with_limits(self.operations.limits().ok()).with_codes(codes), status)
     }
 
     fn act(

@@ -19,6 +19,7 @@ use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::http::uri::Authority;
 use hyper::{Method, Request, Response, StatusCode};
 use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use leeway_accounts::caps::Verdict;
 use leeway_accounts::vouchers::{Voucher, code_in, grouped};
 use leeway_net::Attachment;
@@ -213,16 +214,18 @@ impl Page {
     /// The page of the user `name`.
     fn of(proxy: &Proxy, words: &'static Words, name: String, voucher: Option<&Voucher>) -> Page {
         let gate = &proxy.connector.gate;
-        let meter = gate.meter();
+        let (meter, zone) = (gate.meter(), gate.zone());
         let verdict = meter.map_or(Verdict::Free, |meter| meter.verdict(&name));
         let paused = words.you_paused.to_owned();
         let (standing, state, why, goes_on) = match (gate.pause(), verdict) {
             _ if gate.is_revoked(&name) => {
-                ("off", paused, Some(words.why_no_access), Some(goes_on(words, None)))
+                ("off", paused, Some(words.why_no_access), Some(goes_on(words, &zone, None)))
             }
-            (Some(pause), _) => ("off", paused, Some(words.why_owner), Some(goes_on(words, pause.until))),
+            (Some(pause), _) => {
+                ("off", paused, Some(words.why_owner), Some(goes_on(words, &zone, pause.until)))
+            }
             (None, Verdict::Paused { until, reason }) => {
-                ("off", paused, Some(words.why(reason)), Some(goes_on(words, until)))
+                ("off", paused, Some(words.why(reason)), Some(goes_on(words, &zone, until)))
             }
             (None, Verdict::Slowed { rate, reason }) => {
                 ("off", slowed(words, rate), Some(words.why(reason)), None)
@@ -239,10 +242,10 @@ impl Page {
             ));
             notes.push(words.not_begun.to_owned());
             let until = voucher.terms.valid_until;
-            notes.extend(until.map(|until| format!("{} {}.", words.use_until, when(until))));
+            notes.extend(until.map(|until| format!("{} {}.", words.use_until, when(until, words, &zone))));
         }
         let ends = voucher.and_then(Voucher::ends).or_else(|| meter.and_then(|meter| meter.ends(&name)));
-        notes.extend(ends.map(|ends| format!("{}: {}", words.ends, when(ends))));
+        notes.extend(ends.map(|ends| format!("{}: {}", words.ends, when(ends, words, &zone))));
         let logged = proxy.connector.destinations().map(|destinations| {
             let days = destinations.keep_days();
             format!("{} {days} {}.", words.logged, if days == 1 { words.day } else { words.days })
@@ -257,7 +260,7 @@ impl Page {
             state,
             why,
             goes_on,
-            volumes: volumes.into_iter().map(|volume| VolumeRow::new(words, volume)).collect(),
+            volumes: volumes.into_iter().map(|volume| VolumeRow::new(words, &zone, volume)).collect(),
             notes,
             logged,
             http: entrance.http.map(|http| (http.ip(), http.port())),
@@ -281,8 +284,11 @@ pub fn terms(words: &Words, days: Option<u32>, data: Option<u64>) -> String {
 }
 
 /// When a neighbour is served again.
-fn goes_on(words: &Words, until: Option<Timestamp>) -> String {
-    until.map_or_else(|| words.goes_on_never.to_owned(), |at| format!("{}: {}", words.goes_on, when(at)))
+fn goes_on(words: &Words, zone: &TimeZone, until: Option<Timestamp>) -> String {
+    until.map_or_else(
+        || words.goes_on_never.to_owned(),
+        |at| format!("{}: {}", words.goes_on, when(at, words, zone)),
+    )
 }
 
 fn slowed(words: &Words, ceiling: Rate) -> String {
@@ -343,7 +349,11 @@ mod tests {
             let words = language.words();
             let volume = |cap: &str| {
                 let (used_bytes, limit_bytes, until) = (1_500_000, 2_500_000_000, Timestamp::UNIX_EPOCH);
-                VolumeRow::new(words, Volume { cap: cap.into(), used_bytes, limit_bytes, until })
+                VolumeRow::new(
+                    words,
+                    &TimeZone::UTC,
+                    Volume { cap: cap.into(), used_bytes, limit_bytes, until },
+                )
             };
             for reason in REASONS {
                 let page = Page {
@@ -354,11 +364,11 @@ mod tests {
                     standing: "off",
                     state: slowed(words, Rate::from_bits_per_sec(1_500_000)),
                     why: Some(words.why(reason)),
-                    goes_on: Some(goes_on(words, None)),
+                    goes_on: Some(goes_on(words, &TimeZone::UTC, None)),
                     volumes: ["user_daily", "voucher"].map(volume).into(),
                     notes: vec![
                         terms(words, Some(1), Some(1_500_000)),
-                        goes_on(words, Some(Timestamp::UNIX_EPOCH)),
+                        goes_on(words, &TimeZone::UTC, Some(Timestamp::UNIX_EPOCH)),
                     ],
                     logged: Some(format!("{} 30 {}.", words.logged, words.days)),
                     http: None,

@@ -7,6 +7,7 @@ use crate::control::Issued;
 use crate::language::Language;
 use crate::qr::Qr;
 use askama::Template;
+use jiff::tz::TimeZone;
 use std::net::IpAddr;
 
 /// The values of the sheet, which is one file without parts from other hosts.
@@ -26,8 +27,8 @@ struct Voucher {
     qr: Option<String>,
 }
 
-/// The sheet as HTML. Printed on A4, it has ten vouchers on each page.
-pub fn html(issued: &Issued, language: Language) -> String {
+/// The sheet as HTML, with times in `zone`. Printed on A4, it has ten vouchers on each page.
+pub fn html(issued: &Issued, language: Language, zone: &TimeZone) -> String {
     let words = language.words();
     let qr = |link: &String| Qr::of(link).map(|qr| qr.svg());
     let vouchers = issued
@@ -37,7 +38,7 @@ pub fn html(issued: &Issued, language: Language) -> String {
     let sheet = Sheet {
         words,
         terms: terms(words, issued.days, issued.bytes),
-        valid_until: issued.valid_until.map(when),
+        valid_until: issued.valid_until.map(|until| when(until, words, zone)),
         http: issued.entrance.http.map(|http| (http.ip(), http.port())),
         socks: issued.entrance.socks.map(|socks| (socks.ip(), socks.port())),
         vouchers: vouchers.collect(),
@@ -65,7 +66,7 @@ mod tests {
         for (language, [days, data]) in
             [(Language::English, ["7 days", "5.00 GB"]), (Language::Catalan, ["7 dies", "5,00 GB"])]
         {
-            let sheet = html(&issued, language);
+            let sheet = html(&issued, language, &TimeZone::UTC);
             assert!(sheet.contains(days) && sheet.contains(data), "{sheet}");
             assert!(issued.codes.iter().all(|code| sheet.contains(&code.code)));
             assert_eq!(sheet.matches("<svg ").count(), 20);

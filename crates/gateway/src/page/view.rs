@@ -2,14 +2,15 @@
 
 use super::neighbour::terms;
 use super::words::Words;
-use crate::control::{self, Entrance, IssuedCode, Now, Sharing, Volume};
+use crate::control::{self, Entrance, IssuedCode, LimitStatus, Now, Sharing, Volume};
 use crate::language::Language;
-use crate::notes::{Note, moment};
+use crate::notes::Note;
 use crate::observe::Observation;
 use crate::peers::{Document, PeerStatus, Standing};
 use crate::qr::Qr;
 use askama::Template;
 use jiff::Timestamp;
+use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
 /// Pauses that have a button, in seconds. The empty one has no end.
@@ -38,6 +39,8 @@ pub struct Home {
     words: &'static Words,
     languages: [(Language, &'static str, &'static str); 3],
     words_json: String,
+    /// Name of the time zone in the IANA database; empty for that of the browser.
+    zone: String,
     csrf: String,
     message: Option<Message>,
     observed: Option<Observed>,
@@ -53,7 +56,48 @@ pub struct Home {
     users: Vec<UserRow>,
     peers: Vec<PeerRow>,
     notices: Vec<String>,
+    limits: Vec<LimitRow>,
     codes: bool,
+}
+
+/// A limit with its form. The last one is for a neighbour without a limit.
+struct LimitRow {
+    label: String,
+    whose: &'static str,
+    user: String,
+    daily: String,
+    rate: String,
+    set: bool,
+}
+
+impl LimitRow {
+    fn new(words: &Words, limit: LimitStatus) -> LimitRow {
+        let (whose, label) = match (&limit.user, limit.all) {
+            (Some(name), _) => ("user", name.clone()),
+            (None, true) => ("all", words.limit_all.to_owned()),
+            (None, false) => ("each", words.limit_each.to_owned()),
+        };
+        let in_units = |number: Option<u64>, unit: f64| {
+            number.map_or(String::new(), |number| {
+                (number as f64 / unit).to_string().replace('.', words.decimal_mark)
+            })
+        };
+        LimitRow {
+            label,
+            whose,
+            daily: in_units(limit.daily_bytes, 1e9),
+            rate: in_units(limit.rate_bps, 1e6),
+            user: limit.user.unwrap_or_default(),
+            set: limit.set,
+        }
+    }
+
+    /// The form for a neighbour without a limit of its own.
+    fn another(words: &Words) -> LimitRow {
+        let label = words.user.to_owned();
+        let (user, daily, rate) = Default::default();
+        LimitRow { label, whose: "user", user, daily, rate, set: false }
+    }
 }
 
 /// A volume of data, as texts.
@@ -97,13 +141,13 @@ struct PeerRow {
 }
 
 impl PeerRow {
-    fn new(words: &Words, peer: PeerStatus) -> PeerRow {
+    fn new(words: &Words, zone: &TimeZone, peer: PeerStatus) -> PeerRow {
         let dash = || "–".to_owned();
         let standing = match &peer.says {
             None => words.peer_gone.to_owned(),
             Some(Document { sharing: Standing::On, .. }) => words.peer_on.to_owned(),
             Some(Document { until: Some(until), .. }) => {
-                format!("{} {} {}", words.paused, words.until, when(*until))
+                format!("{} {} {}", words.paused, words.until, when(*until, words, zone))
             }
             Some(_) => words.paused.to_owned(),
         };
@@ -124,7 +168,7 @@ impl PeerRow {
                 .map_or_else(dash, |users| users.to_string()),
             load: load.map_or_else(dash, |load| format!("{} %", number(words, 100.0 * load, 0))),
             left: spare.map_or_else(dash, free),
-            seen: peer.last_seen.map_or_else(|| words.never.to_owned(), when),
+            seen: peer.last_seen.map_or_else(|| words.never.to_owned(), |at| when(at, words, zone)),
         }
     }
 }
@@ -175,13 +219,15 @@ impl Message {
 }
 
 impl Home {
-    /// The page of the state `now`, with notices, and with what an observing gateway cannot know.
+    /// The page of the state `now`, with notices, with what an observing gateway cannot know, and
+    /// with times in `zone`.
     pub fn new(
         language: Language,
         csrf: String,
         message: Option<Message>,
         now: Now,
         [notices, unknown]: [&[Note]; 2],
+        zone: &TimeZone,
     ) -> Home {
         let words = language.words();
         let spoken = |notes: &[Note]| notes.iter().map(|note| note.words(language)).collect::<Vec<_>>();
@@ -192,7 +238,7 @@ impl Home {
                 format!("{} {}", words.sharing_paused, words.until_resumed)
             }
             Sharing::Paused { until: Some(until), .. } => {
-                format!("{} {} {}", words.sharing_paused, words.until, when(until))
+                format!("{} {} {}", words.sharing_paused, words.until, when(until, words, zone))
             }
         };
         let [hour, night, open] = PAUSES;
@@ -201,6 +247,7 @@ impl Home {
             languages: Language::ALL,
             // `<` would end the element that contains the JSON.
             words_json: serde_json::to_string(words).unwrap_or_default().replace('<', "\\u003c"),
+            zone: zone.iana_name().unwrap_or_default().to_owned(),
             csrf,
             message,
             paused: now.sharing != Sharing::On,
@@ -217,7 +264,7 @@ impl Home {
             latency_off: milliseconds(words, now.notice.off_ms),
             rate_down: rate(words, now.sample.down_bps),
             rate_up: rate(words, now.sample.up_bps),
-            volumes: now.volumes.into_iter().map(|volume| VolumeRow::new(words, volume)).collect(),
+            volumes: now.volumes.into_iter().map(|volume| VolumeRow::new(words, zone, volume)).collect(),
             users: now
                 .users
                 .into_iter()
@@ -236,10 +283,20 @@ impl Home {
                     },
                 })
                 .collect(),
-            peers: now.peers.into_iter().map(|peer| PeerRow::new(words, peer)).collect(),
+            peers: now.peers.into_iter().map(|peer| PeerRow::new(words, zone, peer)).collect(),
             notices: spoken(notices),
+            limits: vec![],
             codes: false,
         }
+    }
+
+    /// Adds the forms for limits, if the gateway keeps accounts.
+    pub fn with_limits(self, limits: Option<Vec<LimitStatus>>) -> Home {
+        let rows = limits.map(|limits| {
+            let rows = limits.into_iter().map(|limit| LimitRow::new(self.words, limit));
+            rows.chain([LimitRow::another(self.words)]).collect()
+        });
+        Home { limits: rows.unwrap_or_default(), ..self }
     }
 
     /// Adds the forms for codes, if the gateway takes codes.
@@ -280,7 +337,7 @@ impl Issued {
 
 impl VolumeRow {
     /// A volume as texts in the language of `words`.
-    pub fn new(words: &Words, volume: Volume) -> VolumeRow {
+    pub fn new(words: &Words, zone: &TimeZone, volume: Volume) -> VolumeRow {
         VolumeRow {
             name: match volume.cap.as_str() {
                 "month" => words.cap_month,
@@ -292,14 +349,25 @@ impl VolumeRow {
             left: bytes(words, volume.limit_bytes.saturating_sub(volume.used_bytes)),
             limit: bytes(words, volume.limit_bytes),
             permille: volume.used_bytes.saturating_mul(1000) / volume.limit_bytes.max(1),
-            until: if volume.until < Timestamp::MAX { when(volume.until) } else { String::new() },
+            until: if volume.until < Timestamp::MAX {
+                when(volume.until, words, zone)
+            } else {
+                String::new()
+            },
         }
     }
 }
 
-/// A time in the time zone of this machine.
-pub fn when(at: Timestamp) -> String {
-    moment(at, &TimeZone::system())
+/// A time in the time zone of the line, as people of the language write it.
+pub fn when(at: Timestamp, words: &Words, zone: &TimeZone) -> String {
+    let at = zone.to_datetime(at);
+    format!("{}, {:02}:{:02}", date(at.date(), words), at.hour(), at.minute())
+}
+
+/// A day, as people of the language write it.
+pub fn date(day: Date, words: &Words) -> String {
+    let month = words.months.split(' ').nth(day.month() as usize - 1).unwrap_or_default();
+    format!("{} {month} {}", day.day(), day.year())
 }
 
 /// A number with the decimal mark of the language.

@@ -47,6 +47,8 @@ impl Words {
 words! {
     code: "en", "es", "ca";
     decimal_mark: ".", ",", ",";
+    months: "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec", "ene feb mar abr may jun jul ago sept oct nov dic",
+        "gen febr març abr maig juny jul ag set oct nov des";
     title: "Your shared line", "Tu línea compartida", "La teva línia compartida";
     skip: "Skip to the content", "Saltar al contenido", "Vés al contingut";
     language: "Language", "Idioma", "Idioma";
@@ -229,6 +231,27 @@ words! {
     user_name: "User name", "Usuario", "Usuari";
     the_code: "the code", "el código", "el codi";
     anything: "anything", "cualquiera", "qualsevol";
+    history: "History", "Historial", "Historial";
+    history_how: "What was used through this gateway, both directions together, also before its last start.",
+        "Lo que se ha usado por esta pasarela, en los dos sentidos, también antes de su último arranque.",
+        "El que s'ha usat per aquesta passarel·la, en els dos sentits, també abans de l'última engegada.";
+    no_history: "Nothing was used yet.", "Aún no se ha usado nada.", "Encara no s'ha usat res.";
+    each_day: "The neighbours' days", "Los días de los vecinos", "Els dies dels veïns";
+    date: "Day", "Día", "Dia";
+    today: "Today", "Hoy", "Avui";
+    the_home: "The home", "La casa", "La casa";
+    limits: "Limits", "Límites", "Límits";
+    limits_how: "An empty field is no limit. A limit that is set here holds at once and after a restart, instead of that in the configuration.",
+        "Un campo vacío es sin límite. Un límite puesto aquí vale al momento y tras un reinicio, en lugar del de la configuración.",
+        "Un camp buit és sense límit. Un límit posat aquí val de seguida i després d'un reinici, en lloc del de la configuració.";
+    limit_all: "All neighbours together", "Todos los vecinos juntos", "Tots els veïns junts";
+    limit_each: "Each neighbour", "Cada vecino", "Cada veí";
+    gb_a_day: "GB a day", "GB al día", "GB al dia";
+    megabits: "Mbit/s", "Mbit/s", "Mbit/s";
+    set_limit: "Set the limit", "Poner el límite", "Posa el límit";
+    configured_limit: "As in the configuration", "Como en la configuración", "Com a la configuració";
+    wrong_limit: "GB a day and Mbit/s are numbers above 0.", "GB al día y Mbit/s son números mayores que 0.",
+        "GB al dia i Mbit/s són números més grans que 0.";
     codes: "Invitations and vouchers", "Invitaciones y vales", "Invitacions i vals";
     codes_how: "A neighbour gives the code as user name of the proxy. It is shown once.",
         "El vecino da el código como usuario del proxy. Se muestra una sola vez.",

@@ -4,7 +4,15 @@
 const words = JSON.parse(document.getElementById("words").textContent);
 const el = (id) => document.getElementById(id);
 const format = (value, digits) => new Intl.NumberFormat(words.code, { maximumFractionDigits: digits, minimumFractionDigits: digits, useGrouping: false }).format(value);
-const when = (text) => new Intl.DateTimeFormat(words.code, { dateStyle: "medium", timeStyle: "short" }).format(new Date(text));
+// Times are those of the line, which the browser's time zone may differ from.
+const timeZone = document.getElementById("words").dataset.zone || undefined;
+const clock = (parts) => new Intl.DateTimeFormat("en-GB", { timeZone, ...parts });
+const date = clock({ day: "numeric", month: "numeric", year: "numeric", hour: "2-digit", minute: "2-digit" });
+const ofDay = clock({ hour: "2-digit", minute: "2-digit", second: "2-digit" });
+function when(text) {
+  const parts = Object.fromEntries(date.formatToParts(new Date(text)).map(({ type, value }) => [type, value]));
+  return `${parts.day} ${words.months.split(" ")[parts.month - 1]} ${parts.year}, ${parts.hour}:${parts.minute}`;
+}
 const milliseconds = (value) => (value === null ? words.none : `${format(value, value < 10 ? 1 : 0)} ms`);
 const rate = (bps) => (bps < 1e6 ? `${format(bps / 1e3, 0)} kbit/s` : `${format(bps / 1e6, 1)} Mbit/s`);
 const bytes = (value) => (value < 1e9 ? `${format(value / 1e6, 1)} MB` : `${format(value / 1e9, 2)} GB`);
@@ -121,18 +129,17 @@ function draw() {
   if (chart) chart.destroy();
   const axis = { stroke: colour("--soft"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line") } };
   const line = (label, name, scale, value, dash) => ({ label, stroke: colour(name), width: 2, scale, value: (_, v) => (v === null ? "–" : value(v)), dash });
-  const clock = new Intl.DateTimeFormat(words.code, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
   chart = new uPlot({
     width: box.clientWidth, height: 240,
     scales: { bps: { range: (_, low, high) => [0, Math.max(high ?? 0, 1e5)] }, ms: { range: (_, low, high) => [0, Math.max(high ?? 0, 10)] } },
     series: [
-      { label: words.time, value: (_, v) => (v === null ? "–" : new Intl.DateTimeFormat(words.code, { timeStyle: "medium" }).format(new Date(v * 1000))) },
+      { label: words.time, value: (_, v) => (v === null ? "–" : ofDay.format(new Date(v * 1000))) },
       line(words.down, "--accent", "bps", rate),
       line(words.up, "--on", "bps", rate, [6, 3]),
       line(words.queue, "--off", "ms", (v) => `${format(v, 1)} ms`, [2, 3]),
     ],
     axes: [
-      { ...axis, space: 90, values: (_, ticks) => ticks.map((tick) => clock.format(new Date(tick * 1000))) },
+      { ...axis, space: 90, values: (_, ticks) => ticks.map((tick) => ofDay.format(new Date(tick * 1000))) },
       { ...axis, scale: "bps", size: 60, values: (_, ticks) => ticks.map((tick) => `${format(tick / 1e6, tick < 1e6 ? 1 : 0)} M`) },
       { ...axis, scale: "ms", side: 1, size: 60, grid: { show: false }, values: (_, ticks) => ticks.map((tick) => `${format(tick, Number.isInteger(tick) ? 0 : 1)} ms`) },
     ],
