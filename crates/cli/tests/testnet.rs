@@ -66,6 +66,16 @@ fn hosts_reach_each_other_by_name_over_the_links() {
     assert_eq!(text(&output.stdout).split_whitespace().collect::<Vec<_>>(), ["server", "1", "2", "server"]);
 }
 
+/// `ip` takes an `a` without `dev` for the beginning of `address`.
+#[test]
+fn a_link_may_be_named_like_a_word_of_ip() {
+    if !possible(&PROGRAMS) {
+        return;
+    }
+    let net = Net::new(&CHAIN.replace("[link.left]", "[link.a]"));
+    succeed(&mut net.run(&[], &["ping", "-c", "1", "server"]));
+}
+
 #[test]
 fn the_example_carries_what_its_line_does() {
     if !possible(&PROGRAMS) {

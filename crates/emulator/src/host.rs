@@ -55,7 +55,7 @@ impl Host {
         let addresses = Addresses::of(index)?;
         let host = addresses.host;
         quiet_v6(&name);
-        ip(&format!("addr add {host}/30 dev {name}\nlink set {name} up mtu 1500 txqueuelen 1000\n"))?;
+        ip(&format!("addr add {host}/30 dev {name}\nlink set dev {name} up mtu 1500 txqueuelen 1000\n"))?;
         if has_v6() {
             ip(&format!("addr add {}/64 dev {name} nodad\n", addresses.host_v6))?;
         }

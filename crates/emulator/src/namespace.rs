@@ -87,7 +87,7 @@ fn prepare(name: &str, addresses: Addresses) -> Result<Device, Error> {
     // A link can then be started inside this one.
     sysctl("net/ipv4/ip_forward", "1")?;
     ip(&format!(
-        "link set lo up\naddr add {inside}/30 dev {name}\nlink set {name} up mtu 1500 txqueuelen 1000\n\
+        "link set lo up\naddr add {inside}/30 dev {name}\nlink set dev {name} up mtu 1500 txqueuelen 1000\n\
          route add default via {host} dev {name}\n"
     ))?;
     if has_v6() {

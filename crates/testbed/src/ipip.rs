@@ -63,7 +63,7 @@ impl IpInIp {
             network.net.inside(end.host, open)?.map_err(failed)?;
             let mtu = OUTER_MTU - OVERHEAD;
             let address = format!("addr add {} peer {} dev {device}", end.inner, peer.inner);
-            let batch = format!("{address}\nlink set {device} mtu {mtu} up\n");
+            let batch = format!("{address}\nlink set dev {device} mtu {mtu} up\n");
             network.feed(end.host, "ip", &["-batch", "-"], &batch)?;
         }
         Ok(IpInIp { runtime: Some(runtime), ended })

@@ -113,7 +113,7 @@ impl ServerHost {
         let own_v6 =
             if has_v6(name) { format!("addr add {v6}/{V6_BITS} dev {name} nodad\n") } else { String::new() };
         ip(&format!(
-            "addr add {v4}/{bits} dev {name}\n{own_v6}link set {name} up mtu {mtu} txqueuelen 1000\n"
+            "addr add {v4}/{bits} dev {name}\n{own_v6}link set dev {name} up mtu {mtu} txqueuelen 1000\n"
         ))?;
         Ok(ServerHost { _rules: rules })
     }
@@ -182,7 +182,7 @@ impl ClientHost {
         if speaks_v6 {
             plain.push_str(&format!("addr add {v6} peer {server_v6}/128 dev {name} nodad\n"));
         }
-        plain.push_str(&format!("link set {name} up mtu {mtu} txqueuelen 1000\n"));
+        plain.push_str(&format!("link set dev {name} up mtu {mtu} txqueuelen 1000\n"));
         let everything = routes.is_empty();
         if everything {
             remove_rules();
@@ -274,7 +274,7 @@ impl BoundHost {
     pub fn settle(&self, v4: Ipv4Addr, v6: Ipv6Addr, mtu: u16) -> Result<(), Error> {
         let BoundHost { name, table, .. } = self;
         ip(&format!(
-            "addr flush dev {name} scope global\naddr add {v4}/32 dev {name}\nlink set {name} up mtu {mtu} txqueuelen 1000\n"
+            "addr flush dev {name} scope global\naddr add {v4}/32 dev {name}\nlink set dev {name} up mtu {mtu} txqueuelen 1000\n"
         ))?;
         ip_of(Family::V4, &format!("route replace default dev {name} table {table}\n"))?;
         if has_v6(name) {

@@ -217,7 +217,7 @@ impl Testnet {
             }
             // A segment is a packet, as on a real wire, unless `offload` is set.
             let segments = if wire.offload { "" } else { " gso_max_segs 1" };
-            let _ = writeln!(batch, "link set {name} up mtu 1500 txqueuelen 1000{segments}");
+            let _ = writeln!(batch, "link set dev {name} up mtu 1500 txqueuelen 1000{segments}");
             // The neighbours are entered, so that no packet waits for ARP or neighbour discovery.
             for address in wire.addresses[1 - end].iter().filter(|_| wire.emulated.is_none()) {
                 let at = wire.hardware_address(1 - end);

@@ -166,7 +166,7 @@ fn interface(config: &Config, machine: &Machine, findings: &mut Findings) {
         Some(interface) if !interface.up => findings.warning(
             key,
             format!("the interface {} is switched off", interface.name),
-            format!("ip link set {} up", interface.name),
+            format!("ip link set dev {} up", interface.name),
         ),
         Some(_) => {}
         None => {
@@ -435,7 +435,7 @@ mod tests {
             &text("mesh0"),
             &machine,
             "5: warning: transparent.interface: the interface mesh0 is switched off",
-            "ip link set",
+            "ip link set dev",
         );
     }
 
