@@ -3,6 +3,8 @@
 use leeway_utp::{Config, Socket, Stream};
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -455,4 +457,36 @@ fn what_cannot_be_sent_or_received_is_said() {
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {text}");
         assert!(text.contains(words), "{arguments:?}: {text}");
     }
+}
+
+#[test]
+fn a_folder_without_write_permission_is_said_at_once() {
+    let outer = tempfile::tempdir().unwrap();
+    let folder = outer.path().join("incoming");
+    std::fs::create_dir(&folder).unwrap();
+    for path in [outer.path(), &folder] {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o555)).unwrap();
+    }
+    for target in [folder.clone(), folder.join("a")] {
+        let mut command = leeway(&["recv", "--port", "0"]);
+        command.arg(&target);
+        if rustix::process::geteuid().is_root() {
+            command.uid(65_534).gid(65_534); // nobody: root may write everywhere
+        }
+        let mut child = command.spawn().unwrap();
+        let began = Instant::now();
+        while child.try_wait().unwrap().is_none() {
+            if began.elapsed() > Duration::from_secs(20) {
+                child.kill().unwrap();
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let output = child.wait_with_output().unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{target:?}: {text}");
+        let words = format!("cannot write into the folder {}: Permission denied", folder.display());
+        assert!(text.contains(&words), "{target:?}: {text}");
+    }
+    std::fs::set_permissions(outer.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o755)).unwrap();
 }

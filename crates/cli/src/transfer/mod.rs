@@ -3,6 +3,7 @@
 
 mod frame;
 mod meter;
+mod pace;
 mod part;
 mod place;
 mod talk;

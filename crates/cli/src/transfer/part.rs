@@ -44,6 +44,17 @@ pub fn obstacle(target: &Path, resume: bool) -> Option<String> {
     None
 }
 
+/// Why no file can be made where `target` says, a folder or the name for a file; `None` if one can.
+pub fn unwritable(target: &Path) -> Option<String> {
+    use rustix::fs::{Access, AtFlags, CWD, accessat};
+    let folder = match target.is_dir() {
+        true => target,
+        false => target.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new(".")),
+    };
+    let error = accessat(CWD, folder, Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS).err()?;
+    Some(format!("cannot write into the folder {}: {}", folder.display(), io::Error::from(error)))
+}
+
 impl Part {
     /// Begins a new file, or with `resume` continues one. A lock keeps other `leeway recv` from
     /// writing to it.

@@ -2,9 +2,10 @@
 
 use super::frame::{Frame, Offer};
 use super::meter::{Account, Meter};
-use super::part::{Part, obstacle};
+use super::pace::Pace;
+use super::part::{Part, obstacle, unwritable};
 use super::talk::{self, Alive, Stop};
-use super::{CHUNK_BYTES, PORT, config};
+use super::{CHUNK_BYTES, PORT, config, pace};
 use crate::Failure;
 use crate::account::bytes;
 use clap::Args;
@@ -15,7 +16,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
 
@@ -75,6 +76,9 @@ pub fn run(args: &Recv) -> Result<(), Failure> {
         if let Some(obstacle) = obstacle(&args.target, args.resume) {
             return Err(Failure::Usage(obstacle));
         }
+    }
+    if let Some(reason) = unwritable(&args.target) {
+        return Err(Failure::Usage(reason));
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     runtime.block_on(receive(args))
@@ -251,25 +255,14 @@ async fn transfer(stream: &Stream, offer: &Offer, part: &mut Part, args: &Recv) 
     let mut alive = Alive::new(stream);
     let hash = part.hash(async |_| alive.tick().await).await?;
     talk::say(stream, &Frame::Go { offset_bytes, hash }).await?;
-    match talk::next(stream).await? {
+    // The sender hashes its file up to the offset.
+    match pace::within(pace::for_hashing(offset_bytes), talk::next(stream)).await? {
         Frame::Data => {}
         other => return Err(talk::unexpected(&other)),
     }
     let meter = Meter::new(offer.size_bytes, offset_bytes, !args.quiet);
-    let mut reader = stream;
-    let mut chunk = vec![0; CHUNK_BYTES];
-    while part.bytes() < offer.size_bytes {
-        let left = usize::try_from(offer.size_bytes - part.bytes()).unwrap_or(usize::MAX);
-        let read = timeout(talk::QUIET, reader.read(&mut chunk[..left.min(CHUNK_BYTES)])).await;
-        let count = read.unwrap_or_else(|_| Err(talk::quiet())).map_err(talk::ended)?;
-        if count == 0 {
-            return Err(talk::ended(io::ErrorKind::UnexpectedEof.into()).into());
-        }
-        let written = part.write(&chunk[..count]);
-        written.map_err(|error| Stop::Refusal(format!("cannot write all of {}: {error}", offer.name)))?;
-        meter.moved(count);
-    }
-    let hash = match talk::next(stream).await? {
+    body(&mut &*stream, offer, part, |count| meter.moved(count)).await?;
+    let hash = match pace::within(pace::for_hashing(0), talk::next(stream)).await? {
         Frame::End { hash } => hash,
         other => return Err(talk::unexpected(&other)),
     };
@@ -288,6 +281,31 @@ async fn transfer(stream: &Stream, offer: &Offer, part: &mut Part, args: &Recv) 
     })
 }
 
+/// Receives the bytes of the file, and tells `moved` how many came. Fails when the sender is silent or
+/// slower than [`Pace`] allows.
+async fn body(
+    reader: &mut (impl AsyncRead + Unpin),
+    offer: &Offer,
+    part: &mut Part,
+    moved: impl Fn(usize),
+) -> Result<(), Stop> {
+    let mut chunk = vec![0; CHUNK_BYTES];
+    let mut pace = Pace::new();
+    while part.bytes() < offer.size_bytes {
+        let left = usize::try_from(offer.size_bytes - part.bytes()).unwrap_or(usize::MAX);
+        let read = timeout(talk::QUIET, reader.read(&mut chunk[..left.min(CHUNK_BYTES)]));
+        let count = pace.read(read).await?.unwrap_or_else(|_| Err(talk::quiet())).map_err(talk::ended)?;
+        if count == 0 {
+            return Err(talk::ended(io::ErrorKind::UnexpectedEof.into()).into());
+        }
+        let written = part.write(&chunk[..count]);
+        written.map_err(|error| Stop::Refusal(format!("cannot write all of {}: {error}", offer.name)))?;
+        pace.moved(count);
+        moved(count);
+    }
+    Ok(())
+}
+
 /// Gives the file its name and confirms to the sender.
 async fn completed(stream: &Stream, part: Part, account: Account) -> Result<Account, Stop> {
     let named = tokio::task::spawn_blocking(move || part.complete());
@@ -296,4 +314,42 @@ async fn completed(stream: &Stream, part: Part, account: Account) -> Result<Acco
         named.map_err(|error| Stop::Refusal(format!("cannot give {} its name: {error}", account.file)))?;
     talk::say(stream, &Frame::Done).await?;
     Ok(Account { file: path.display().to_string(), ..account })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::AsyncWriteExt;
+    use tokio::time::{Instant, sleep};
+
+    /// How a transfer of 1 MB ends whose sender writes `bytes` every `every`, and when.
+    async fn ends(bytes: usize, every: Duration) -> (Result<(), Stop>, Duration) {
+        let folder = tempfile::tempdir().unwrap();
+        let mut part = Part::open(&folder.path().join("a"), false).unwrap();
+        let offer = Offer { name: "a".to_owned(), size_bytes: 1_000_000 };
+        let (mut sender, mut reader) = tokio::io::duplex(1 << 16);
+        let sends = async move {
+            while sender.write_all(&vec![7; bytes]).await.is_ok() {
+                sleep(every).await;
+            }
+        };
+        let (began, sends) = (Instant::now(), tokio::spawn(sends));
+        let end = body(&mut reader, &offer, &mut part, |_| {}).await;
+        sends.abort();
+        (end, began.elapsed())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_trickles_bytes_does_not_keep_the_place() {
+        let (end, after) = ends(1, Duration::from_secs(50)).await;
+        let Err(Stop::Connection(error)) = end else { panic!("{end:?}") };
+        assert!(error.to_string().contains("16.4 kB in 10 min"), "{error}");
+        assert_eq!(after.as_secs(), 600);
+        // A law's lowest window: 0.01 packets of 1,400 bytes each round trip of 500 ms.
+        let (end, after) = ends(1400, Duration::from_secs(50)).await;
+        assert!(end.is_ok(), "{end:?} after {after:?}");
+        // Silence ends the transfer earlier.
+        let (end, after) = ends(0, Duration::from_secs(1)).await;
+        assert!(matches!(end, Err(Stop::Connection(_))) && after == talk::QUIET, "{end:?} after {after:?}");
+    }
 }
