@@ -220,7 +220,7 @@ impl Uplink {
         if lost > 0 {
             entry.round_trips.clear(); // RFC 6298, 3
             let sent_us = now_us.saturating_sub(self.line.srtt_us());
-            self.line.lost(now_us, self.policy.segment_bytes, sent_us);
+            self.line.lost(now_us, Some(flow), self.policy.segment_bytes, sent_us);
         }
         let rtt_us = if entry.observed { None } else { entry.round_trip(told.bytes, now_us) };
         self.reached(now_us, flow, told.bytes, rtt_us);

@@ -390,7 +390,7 @@ impl Downlink {
         let duplicates = if present { entry.duplicates() } else { DUPLICATES };
         let lost = entry.early.says_lost(duplicates).then_some(entry.mss);
         if let Some(mss) = lost {
-            self.line.lost(now_us, mss, now_us.saturating_sub(srtt_us));
+            self.line.lost(now_us, Some(flow), mss, now_us.saturating_sub(srtt_us));
         }
         if bytes > 0 {
             self.line.arrived(now_us, flow, bytes, None);
@@ -680,7 +680,7 @@ impl Downlink {
         }
         let (mss, end) = (entry.mss, entry.end);
         if lost {
-            self.line.lost(now_us, mss, now_us.saturating_sub(srtt_us));
+            self.line.lost(now_us, Some(flow), mss, now_us.saturating_sub(srtt_us));
         }
         if self.line.arrived(now_us, flow, bytes, sample) == Heard::Doubt {
             self.entry(flow).forget();

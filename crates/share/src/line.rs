@@ -56,6 +56,9 @@ pub struct Line {
     expired_bytes: u64,
     expired: Vec<FlowId>,
     lost_us: Option<u64>,
+    /// Of all bytes under way, the part of the flows that lost something since the law was told of a
+    /// loss, in millionths.
+    lost_ppm: u64,
     /// The highest rate of grants, in bytes per second.
     most_bytes_per_s: u64,
     /// Granted bytes that no announcement covers yet.
@@ -88,6 +91,7 @@ impl Line {
             expired_bytes: 0,
             expired: Vec::new(),
             lost_us: None,
+            lost_ppm: 0,
             most_bytes_per_s: u64::MAX,
             idle_bytes: 0,
             yielded_us: 0,
@@ -218,9 +222,23 @@ impl Line {
         heard
     }
 
-    /// `bytes`, sent at `sent_us` at the earliest, were lost.
-    pub fn lost(&mut self, now_us: u64, bytes: u64, sent_us: u64) {
+    /// `bytes` of `flow`, sent at `sent_us` at the earliest, were lost. Without a flow, they are of one
+    /// sender that sends for all flows.
+    ///
+    /// While the foreground is there, the law is told of each loss: the queue that overflowed may drop
+    /// the foreground's packets as well. While the foreground is away, the law reduces the window by as
+    /// much as senders would that react to their own losses only: it is told of a loss when the flows
+    /// that lost something had as much under way as all flows together.
+    pub fn lost(&mut self, now_us: u64, flow: Option<FlowId>, bytes: u64, sent_us: u64) {
         self.lost_us = Some(now_us);
+        if let Some(flow) = flow.filter(|_| !self.foreground.is_present(now_us)) {
+            let all = self.ledger.granted_bytes() + bytes;
+            self.lost_ppm += mul_div(self.ledger.granted_to(flow) + bytes, 1_000_000, all.max(1));
+            if self.lost_ppm < 1_000_000 {
+                return;
+            }
+        }
+        self.lost_ppm = 0;
         let loss = Loss { now_us, lost_bytes: bytes, sent_us, ..Loss::default() };
         self.law.on_loss(&loss, &self.path());
     }

@@ -110,7 +110,7 @@ fn what_comes_for_the_foreground_opens_the_window() {
             line.ask(flow, u64::MAX).unwrap();
         }
         if ms < 2_000 && ms % 100 == 0 {
-            line.lost(now_us, 1460, now_us - RTT_US.min(now_us));
+            line.lost(now_us, None, 1460, now_us - RTT_US.min(now_us));
         }
         if ms == 2_000 {
             assert!(line.window_bytes() < 30_000, "{} bytes after losses", line.window_bytes());
@@ -192,7 +192,7 @@ fn a_few_bytes_of_the_foreground_do_not_hold_a_window_of_one_segment() {
             line.ask(flow, u64::MAX).unwrap();
         }
         if (1_000..2_000).contains(&ms) && ms % 20 == 0 {
-            line.lost(now_us, 1460, now_us - RTT_US);
+            line.lost(now_us, None, 1460, now_us - RTT_US);
         }
         while let Next::Grant { bytes, .. } = line.next(now_us) {
             busy_us = busy_us.max(now_us + RTT_US) + bytes * 1_000_000 / RATE;
@@ -202,6 +202,43 @@ fn a_few_bytes_of_the_foreground_do_not_hold_a_window_of_one_segment() {
     }
     let part = came as f64 / (RATE * 15) as f64;
     assert!(part > 0.8, "{part:.2} of the line");
+}
+
+/// Ten flows share the window. While the foreground is away, one loss of each of them is one loss for
+/// the law, and two losses of one flow are none. While the foreground is there, each loss counts.
+#[test]
+fn losses_of_some_flows_reduce_the_window_by_their_part() {
+    let started = || {
+        let mut line = line(&Policy::default());
+        let flows: Vec<FlowId> = (0..10).map(|user| line.open(UserId(user)).unwrap()).collect();
+        for step in 0..200 {
+            let now_us = step * RTT_US / 4;
+            for &flow in &flows {
+                line.arrived(now_us, flow, line.granted_to(flow), exact(RTT_US));
+                line.ask(flow, 2 * 1460).unwrap();
+            }
+            while let Next::Grant { .. } = line.next(now_us) {}
+        }
+        (line, flows)
+    };
+    let (now_us, sent_us) = (50 * RTT_US + 1, 49 * RTT_US);
+
+    let (mut line, flows) = started();
+    let before = line.window_bytes();
+    line.lost(now_us, Some(flows[0]), 1460, sent_us);
+    line.lost(now_us, Some(flows[0]), 1460, sent_us);
+    assert_eq!(line.window_bytes(), before);
+    flows[1..].iter().for_each(|&flow| line.lost(now_us, Some(flow), 1460, sent_us));
+    assert!(line.window_bytes() <= before / 2 + 1, "{before} and {}", line.window_bytes());
+
+    for (present, flow) in [(true, true), (false, false)] {
+        let (mut line, flows) = started();
+        if present {
+            line.foreground(now_us, 1, Observation::Request);
+        }
+        line.lost(now_us, Some(flows[0]).filter(|_| flow), 1460, sent_us);
+        assert!(line.window_bytes() <= before / 2 + 1, "{present}: {before} and {}", line.window_bytes());
+    }
 }
 
 #[test]
@@ -244,7 +281,7 @@ proptest! {
                     sampled |= matches!(heard, Heard::New(_));
                     due[at] -= arrived;
                 }
-                4 => line.lost(now_us, bytes, now_us.saturating_sub(RTT_US)),
+                4 => line.lost(now_us, None, bytes, now_us.saturating_sub(RTT_US)),
                 5 => line.foreground(now_us, which, if bytes % 2 == 0 { Observation::Request } else { Observation::Bytes(bytes) }),
                 6 => { line.rest(flow, bytes); due[at] = line.granted_to(flow); }
                 _ => {

@@ -253,7 +253,7 @@ impl Engine {
         match (part, &mut flow.at_gateway) {
             (Part::Relayed, Some(at_gateway)) => {
                 if at_gateway.sent_again(flow.counts.retransmitted) {
-                    line.lost(now_us, 1, now_us.saturating_sub(rtt_us));
+                    line.lost(now_us, None, 1, now_us.saturating_sub(rtt_us));
                 }
             }
             (Part::Upload, Some(at_gateway)) => {
@@ -273,7 +273,7 @@ impl Engine {
                 line.arrived(now_us, at_gateway.id, bytes, sample);
                 if at_gateway.sent_again(flow.counts.retransmitted) {
                     at_gateway.round_trips.clear(); // RFC 6298, 3
-                    line.lost(now_us, 1, now_us.saturating_sub(rtt_us));
+                    line.lost(now_us, Some(at_gateway.id), 1, now_us.saturating_sub(rtt_us));
                 }
             }
             _ => return,
@@ -405,7 +405,7 @@ impl Engine {
             // What was sent twice says nothing of the delay (RFC 6298, 3).
             at_gateway.round_trips.clear();
             let sent_us = now_us.saturating_sub(line.state(now_us).srtt_us);
-            line.lost(now_us, mss, sent_us);
+            line.lost(now_us, Some(at_gateway.id), mss, sent_us);
         }
         let position = u64::from(flow.sender.first_unacked()) * mss;
         let rtt_us = at_gateway.round_trips.arrived(position, now_us);

@@ -136,6 +136,17 @@ fn large_downloads_have_what_the_home_leaves() {
     }
 }
 
+/// Many windows share the window of the law, and short buffers and CoDel often drop a segment of one
+/// of them. A loss reduces the window of that one, not the window of all.
+#[test]
+fn losses_of_single_neighbours_leave_them_the_line_of_an_idle_home() {
+    for (mbps, rtt_ms, bdp, queue) in [(25.0, 10, 0.25, "droptail"), (10.0, 150, 2.0, "codel")] {
+        let line = Line { mbps, rtt_ms, bdp, queue };
+        let outcome = judge(line, Home::Idle, Neighbours::Overload, "");
+        assert!(outcome.spare > 0.8, "{line}: {outcome:?}");
+    }
+}
+
 /// A download of the home keeps a queue, through which acknowledgements of uploads come.
 #[test]
 fn uploads_have_the_uplink_beside_a_download_of_the_home() {

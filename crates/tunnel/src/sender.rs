@@ -276,7 +276,7 @@ impl Inner {
         // One reaction in a round trip (RFC 9002, 7.3.1).
         if sent_us > self.recovery_us {
             self.recovery_us = now_us;
-            self.line.lost(now_us, bytes.max(Policy::default().segment_bytes), sent_us);
+            self.line.lost(now_us, None, bytes.max(Policy::default().segment_bytes), sent_us);
         }
     }
 

@@ -62,7 +62,7 @@ fn a_flow_that_ends_while_it_asks_leaves_nothing_outstanding() {
     assert!(bench.starts(first) && bench.starts(second));
     assert_eq!(bench.state().granted_bytes, 4 * SEGMENT);
     assert!(!bench.starts(third));
-    bench.downlink.line.lost(0, SEGMENT, 0);
+    bench.downlink.line.lost(0, None, SEGMENT, 0);
     bench.downlink.seen(0, first, 1000);
     assert_eq!(bench.follows(first, 1000), None);
     for flow in [first, second, third] {
@@ -80,7 +80,7 @@ fn a_short_answer_asks_for_no_more_than_it_needs() {
     let flow = bench.open(1, SERVER);
     while bench.state().window_bytes >= 3 * SEGMENT {
         bench.now_us += 1000;
-        bench.downlink.line.lost(bench.now_us, SEGMENT, bench.now_us);
+        bench.downlink.line.lost(bench.now_us, None, SEGMENT, bench.now_us);
     }
     assert_eq!(bench.state().window_bytes, 2 * SEGMENT);
     for answer in 0..100 {
@@ -131,7 +131,7 @@ fn what_waits_to_be_read_keeps_neither_itself_nor_the_request_back() {
     bench.downlink.seen(bench.now_us, flow, SEGMENT);
     while bench.state().window_bytes >= 2 * SEGMENT {
         bench.now_us += 1000;
-        bench.downlink.line.lost(bench.now_us, SEGMENT, bench.now_us);
+        bench.downlink.line.lost(bench.now_us, None, SEGMENT, bench.now_us);
     }
     assert_eq!(bench.follows(flow, SEGMENT), None, "the window is too small for what may follow");
     assert!(bench.starts(flow), "the request goes on");
@@ -663,7 +663,7 @@ fn what_was_let_through_once_does_not_make_round_trips_long() {
         }
         while line.bench.state().window_bytes >= 2 * SEGMENT {
             let now_us = line.bench.now_us;
-            line.bench.downlink.line.lost(now_us, SEGMENT, now_us);
+            line.bench.downlink.line.lost(now_us, None, SEGMENT, now_us);
             line.run(10_000);
         }
         line.run(10_000_000);
