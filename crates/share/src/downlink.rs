@@ -1,18 +1,5 @@
-//! Downloads through sockets: the window that all of them share, and the part of each connection,
-//! which are receive windows that a [`Line`] opens.
-//!
-//! A grant of n bytes lets a server send n bytes more: they are read from the socket, which moves the
-//! right edge of the receive window, or the window grows by them. Bytes that arrive without a grant
-//! stay in the socket, where they close the window. Datagrams have no window: each waits for a grant
-//! of its length, and counts as under way for a round trip.
-//!
-//! Where the packets of a connection are seen, they show round trips ([`Downlink::announced`],
-//! [`Downlink::segment`]). A round trip contains the queue of the uplink and pauses of the server. The
-//! server's clock shows the queue of the downlink alone ([`OneWay`]). Where packets are not seen, a
-//! round trip is from a read to the first byte that the read lets through.
-//!
-//! No clock and no sockets here: times are arguments, in microseconds, and a connection is a [`Receiver`]. The
-//! gateway has real ones, the simulator simulated ones.
+//! This module has no clock and no sockets. Times are arguments, in microseconds. A connection is
+//! a [`Receiver`]: in the gateway a socket, in the simulator a model.
 
 use crate::early::Early;
 use crate::error::ShareError;
@@ -31,109 +18,111 @@ use std::sync::Arc;
 
 /// A full segment on Ethernet, in bytes: 1500 less the headers of IPv4 and TCP (RFC 9293, 3.7.1).
 pub const MSS_BYTES: u32 = 1460;
-/// What every host takes (RFC 9293, 3.7.1): a server that says less does not make windows smaller.
+/// The least segment size, in bytes: every host takes it (RFC 9293, 3.7.1).
 const LEAST_MSS_BYTES: u64 = 536;
-/// The smallest window of one connection: two segments, because a sender cuts its segments to half of the window.
+/// The smallest window of one connection, in bytes: two segments, because a sender cuts its
+/// segments to half of the window (RFC 9293, 3.8.6.2.1).
 const LEAST_BYTES: u64 = 2 * MSS_BYTES as u64;
-/// The largest: what Linux gives a connection by default.
+/// The largest window of one connection, in bytes: that of Linux (`tcp_rmem`).
 const MOST_BYTES: u64 = 6 << 20;
-/// Windows up to this are filled at once by a new connection (RFC 6928).
+/// Windows up to this size, in bytes, are filled at once by a new connection (RFC 6928).
 const BURST_BYTES: u64 = 10 * MSS_BYTES as u64;
-/// Bytes that are read within this time have just come.
+/// Bytes read within this time after arrival, in microseconds, have not waited for the program.
 const AT_ONCE_US: u64 = 1000;
 
-/// Segments out of order that say that one was lost (RFC 5681, 3.2).
+/// Segments out of order that indicate a loss (RFC 5681, 3.2).
 const DUPLICATES: u32 = 3;
-/// A queue that was seen less than 100 ms ago, in microseconds, is about the queue of now.
+/// A queue that was seen less than 100 ms ago, in microseconds, is still there.
 const RECENT_US: u64 = 100_000;
 
 const KNOWN: &str = "the flow is known until it is dropped";
 
-/// Segments of up to a segment divided by this are small: what a line takes for them differs little.
+/// Segments of up to `mss / SMALL` bytes are small: a line takes about the same time for each.
 const SMALL: u64 = 4;
 
-/// The line as downloads see it, and those who have some of it.
+/// The downlink: a line and its downloads.
 #[derive(Debug)]
 pub struct Downlink {
     line: Line,
     flows: BTreeMap<FlowId, Entry>,
-    /// Those that can go on without a grant.
+    /// Flows whose waiting has ended. [`Downlink::grant`] returns them next.
     woken: Vec<FlowId>,
     /// Granted bytes of all flows that no announcement covers yet.
     idle_bytes: u64,
-    /// When a server's clock showed the queue of the downlink last, and that queue, both in
-    /// microseconds.
+    /// Time of the last segment whose server clock showed the queue of the downlink, and that
+    /// queuing delay. Both in microseconds.
     excess: Option<(u64, u32)>,
 }
 
-/// A flow. Positions count bytes since the connection began.
+/// One connection, or the datagrams of one port. Positions count bytes since it began.
 #[derive(Debug)]
 struct Entry {
-    /// What has one base delay; 0 for datagrams.
+    /// The network of the server, which has one base delay. 0 for datagrams.
     path: u64,
-    /// What its packets show; nothing where they are not seen.
+    /// Round trips from the packets of the connection. `None` where packets are not seen.
     observed: Option<Observed>,
-    /// The way from the server, by the server's clock.
+    /// One-way delay from the server. `None` where the server's clock is not known.
     back: Option<OneWay>,
-    /// What came out of order, as its packets show it.
+    /// Segments that arrived out of order, from the packets of the connection.
     early: Early,
     /// Granted bytes that no announcement covers yet.
     idle: u64,
     socket: Option<Arc<dyn Receiver>>,
     mss: u64,
-    /// Its window; the server may send up to `read + window`.
+    /// The receive window, in bytes. The server may send up to `read + window`.
     window: u64,
-    /// What its buffer holds: after a larger window more than this one.
+    /// Bytes the server may still send. More than `window` right after it shrank, because TCP
+    /// must not take back what it announced (RFC 9293, 3.8.6). 0: tell the kernel again.
     held: u64,
-    /// Up to here the server was ever let through.
+    /// The highest right edge of the window that was opened for the server.
     edge: u64,
     arrived: u64,
     arrived_us: u64,
-    /// Where what came last begins.
+    /// Position at which the bytes that arrived last begin.
     unread_from: u64,
-    /// So far beyond `edge` the kernel has let the server through; nothing where it was not seen to.
+    /// Bytes beyond `edge` that the kernel has let through. `None` before any has arrived.
     slack: Option<u64>,
     read: u64,
-    /// Where the answer under way ends, if that is known.
+    /// Position at which the present response ends, if that is known.
     end: Option<u64>,
-    /// Where the answer begins that was granted last.
+    /// Position at which the response to the last granted request begins.
     start: Option<u64>,
-    /// Nothing came of what was granted last.
+    /// The last grant was given up because nothing arrived.
     silent: bool,
     round_trips: RoundTrips,
     asked_us: u64,
-    /// Segments that came before their time, as the kernel counted them then.
+    /// Value of the kernel's counter of segments out of order at the last look.
     out_of_order: u32,
-    /// Datagrams that count as under way: since when, and their bytes.
+    /// Datagrams that count as in flight: time of the grant in microseconds, and bytes.
     datagrams: VecDeque<(u64, u64)>,
     waits: Waits,
 }
 
-/// Data that arrives.
+/// One segment with data that arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Segment {
     /// The position of the first byte: bytes of the connection before it.
     pub from: u64,
     /// Its length in bytes.
     pub bytes: u64,
-    /// What the server's clock showed when it left; nothing where it shows no time.
+    /// The server's clock when the segment left. `None` where the segment carries no timestamp.
     pub clock: Option<ClockReading>,
 }
 
 /// What a flow waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Waits {
-    /// Nothing.
+    /// No grant.
     Not,
-    /// So many bytes more, all of them.
+    /// All of this many bytes, in one or several grants.
     Whole(u64),
-    /// Some that let it read what is there.
+    /// A grant of any size, so that bytes in the socket may be read.
     Read,
-    /// Some by which its window grows with what it reads next.
+    /// A grant of any size, with which the window grows at the next read.
     More,
-    /// The same, until it has missed more than its server can be told of when something comes.
+    /// No grant before the bytes granted ahead are below [`Line::ahead_bytes`]; then `More`.
     Ahead,
-    /// It has got what it waited for, and does not know yet.
+    /// The grant was given, and the flow's task has not asked again yet.
     Granted,
 }
 
@@ -149,18 +138,18 @@ impl Downlink {
         }
     }
 
-    /// How it stands.
+    /// The present state of the line.
     pub fn state(&mut self, now_us: u64) -> State {
         self.line.state(now_us)
     }
 
-    /// The foreground was seen on one of its connections.
+    /// Records an observation of the foreground on one of its connections.
     pub fn foreground(&mut self, now_us: u64, connection: u64, observation: Observation) {
         self.line.foreground(now_us, connection, observation);
     }
 
-    /// A connection of `user` to a server on `path` begins; its number. Paths of one number have one base delay,
-    /// and are not 0.
+    /// Opens a connection of `user` to a server on `path`, and returns its flow. Paths of the
+    /// same number share one base delay. 0 is no path.
     ///
     /// # Errors
     /// [`ShareError::TooManyFlows`].
@@ -168,7 +157,7 @@ impl Downlink {
         self.enter(user, Entry::new(now_us, path))
     }
 
-    /// Datagrams of `user` begin to come; their number.
+    /// Opens a flow for datagrams of `user`.
     ///
     /// # Errors
     /// [`ShareError::TooManyFlows`].
@@ -182,7 +171,7 @@ impl Downlink {
         Ok(flow)
     }
 
-    /// A flow ends, and what it has under way with it.
+    /// Ends a flow. Its bytes in flight leave the ledger.
     pub fn close(&mut self, flow: FlowId) {
         if let Some(entry) = self.flows.remove(&flow) {
             self.idle_bytes -= entry.idle;
@@ -191,8 +180,9 @@ impl Downlink {
         self.line.close(flow);
     }
 
-    /// The connection of `flow` is there. Its window is a whole number of segments: a sender keeps back
-    /// less than one, which would count as under way and not come.
+    /// Attaches the socket of `flow` after its connection is established. The window is a whole
+    /// number of segments: a sender keeps back a part of a segment, which would count as in
+    /// flight and not arrive.
     pub fn connected(&mut self, flow: FlowId, socket: Arc<dyn Receiver>) {
         let entry = self.entry(flow);
         entry.mss =
@@ -200,7 +190,7 @@ impl Downlink {
         let least = 2 * entry.mss;
         if socket.bound_window(entry.bound(least), 0) {
             (entry.window, entry.edge) = (least, least);
-            // The first segment changes what the kernel makes of that: it has to be told again.
+            // The kernel sizes its window anew with the first segment: tell it again.
             entry.held = 0;
         }
         entry.socket = Some(socket);
@@ -216,9 +206,10 @@ impl Downlink {
         self.flows.get(&flow).map_or(0, |entry| entry.read)
     }
 
-    /// A part of a request is about to be sent: whether the server may answer with the connection's
-    /// window. That is asked for once for a request, however long, and not while an answer is under way.
-    /// [`Downlink::grant`] names the flow when it can ask again; so it is with the next two.
+    /// Returns whether a part of a request may be sent, so that the server may respond with the
+    /// window of the connection. Room is requested once per request, and not while a response
+    /// arrives. After `false`, [`Downlink::grant`] returns the flow when it can ask again. The
+    /// same holds for [`Downlink::follow`] and [`Downlink::datagram`].
     pub fn start(&mut self, flow: FlowId) -> bool {
         let entry = self.entry(flow);
         if entry.read < entry.arrived {
@@ -231,7 +222,8 @@ impl Downlink {
         let entry = self.entry(flow);
         let goes_on = entry.start == Some(entry.arrived);
         if goes_on {
-            // The answer begins a round trip after the last part. Until then its room is free for others.
+            // The response begins a round trip after the last part of the request. Until then its
+            // room is free for other flows.
             entry.forget();
             entry.observed.iter_mut().for_each(Observed::ask);
             self.line.forgo(flow, u64::MAX);
@@ -247,7 +239,7 @@ impl Downlink {
         false
     }
 
-    /// `unread` bytes are in the socket: how many of them may be read now, if any.
+    /// Returns how many of the `unread` bytes in the socket may be read now. `None`: wait.
     pub fn follow(&mut self, flow: FlowId, unread: u64) -> Option<u64> {
         if let Some(false) = self.waited(flow) {
             return None;
@@ -256,7 +248,7 @@ impl Downlink {
         if free >= unread.min(self.entry(flow).mss) {
             return Some(free);
         }
-        // A server that has as much under way as it can goes on when that has come, or is given up.
+        // The server's bytes in flight are at its limit. It goes on when they arrive or expire.
         if self.wait(flow, Waits::Read) > 0 || self.line.granted_to(flow) > 0 || free == 0 {
             return None;
         }
@@ -264,7 +256,7 @@ impl Downlink {
         Some(free)
     }
 
-    /// A datagram of `bytes` has come: whether it may be let in.
+    /// Returns whether a datagram of `bytes` that has arrived may be let in.
     pub fn datagram(&mut self, flow: FlowId, bytes: u64) -> bool {
         self.waited(flow).unwrap_or_else(|| {
             self.wait(flow, Waits::Whole(bytes.max(1)));
@@ -272,7 +264,7 @@ impl Downlink {
         })
     }
 
-    /// Whether what `flow` waited for was granted; nothing where it did not wait.
+    /// Whether the grant that `flow` waited for was given. `None` if it did not wait.
     fn waited(&mut self, flow: FlowId) -> Option<bool> {
         let entry = self.entry(flow);
         match entry.waits {
@@ -283,16 +275,16 @@ impl Downlink {
         Some(entry.waits == Waits::Not)
     }
 
-    /// `flow` waits, until a grant ends that.
+    /// Lets `flow` wait for a grant. Returns the bytes that are requested now.
     fn wait(&mut self, flow: FlowId, waits: Waits) -> u64 {
         self.entry(flow).waits = waits;
         self.ask(flow)
     }
 
-    /// How many of `unread` bytes `flow` may read without a grant: those that do not move the window's edge
-    /// beyond what was granted, and all of the end of an answer, behind which nothing comes. A server that
-    /// leaves a grant unused may wait for its client, who has not read the last segment: one segment may
-    /// be read then.
+    /// Bytes of `unread` that `flow` may read without a grant: those that do not move the
+    /// window's edge beyond the granted bytes, and all of a response's end, because nothing
+    /// follows. After a grant was given up, one segment: the server may wait for a client that
+    /// has not read the last segment.
     fn free(&self, flow: FlowId, unread: u64) -> u64 {
         let Some(entry) = self.flows.get(&flow) else { return 0 };
         let granted = entry.reached() + self.line.granted_to(flow);
@@ -303,7 +295,7 @@ impl Downlink {
         granted.max(entry.edge).saturating_sub(entry.read + 2 * entry.mss).max(least).min(unread)
     }
 
-    /// Counts the bytes that `flow` was granted and that no announcement covers yet.
+    /// Updates the granted bytes of `flow` that no announcement covers yet, and their sum.
     fn count_idle(&mut self, flow: FlowId) {
         let granted_to = self.line.granted_to(flow);
         let Some(entry) = self.flows.get_mut(&flow) else { return };
@@ -312,7 +304,7 @@ impl Downlink {
         self.line.set_idle_bytes(self.idle_bytes);
     }
 
-    /// Asks for what `flow` waits for; how many bytes of it are asked for now.
+    /// Requests the grant that `flow` waits for. Returns the bytes that are requested now.
     fn ask(&mut self, flow: FlowId) -> u64 {
         let reach = self.line.reach_bytes(flow);
         let granted_to = self.line.granted_to(flow);
@@ -325,8 +317,8 @@ impl Downlink {
                 let granted = entry.reached() + granted_to;
                 let to_come = entry.end.map_or(u64::MAX, |end| end.saturating_sub(granted));
                 let same = entry.edge.max(entry.arrived + entry.window).saturating_sub(granted);
-                // Who sends less than a segment does not need a larger window, and one that does not fit would
-                // let an answer wait until what is under way is given up.
+                // A server that sends less than a segment needs no larger window. A larger grant
+                // that does not fit would delay a response until bytes in flight are given up.
                 let short = entry.waits == Waits::Read && entry.arrived < entry.read + entry.mss;
                 let growth = if short { 0 } else { reach.min(entry.most()).saturating_sub(entry.window) };
                 self.line.ask(flow, (same + growth).min(to_come))
@@ -335,8 +327,8 @@ impl Downlink {
         asked.unwrap_or(0)
     }
 
-    /// At `at_us` a packet to the server of `flow` acknowledged everything before a position, and
-    /// announced an edge.
+    /// A packet to the server of `flow` left at `at_us`. It acknowledged everything before a
+    /// position, and announced a right edge of the window.
     pub fn announced(&mut self, now_us: u64, at_us: u64, flow: FlowId, acknowledged: u64, edge: u64) {
         if let Some(entry) = self.flows.get_mut(&flow) {
             entry.observed.get_or_insert_default().announced(at_us, acknowledged, edge);
@@ -344,14 +336,14 @@ impl Downlink {
         }
     }
 
-    /// At `at_us` data left for the server of `flow`.
+    /// Records that data left for the server of `flow` at `at_us`.
     pub fn sent(&mut self, at_us: u64, flow: FlowId) {
         if let Some(entry) = self.flows.get_mut(&flow) {
             entry.observed.get_or_insert_default().sent(at_us);
         }
     }
 
-    /// At `at_us` a segment of `flow` arrived.
+    /// Records a segment of `flow` that arrived at `at_us`.
     pub fn segment(&mut self, now_us: u64, at_us: u64, flow: FlowId, segment: Segment) {
         let Segment { from, bytes, clock } = segment;
         let recent = self.excess.filter(|&(known_us, _)| at_us <= known_us + RECENT_US);
@@ -380,13 +372,13 @@ impl Downlink {
         self.came(now_us, flow, position, sample);
     }
 
-    /// Bytes of `flow` came out of order.
     fn came_early(&mut self, now_us: u64, flow: FlowId, from: u64, bytes: u64) {
         let (srtt_us, present) = (self.line.srtt_us(), self.line.is_present(now_us));
         let entry = self.entry(flow);
         let bytes = entry.early.came(from, bytes);
-        // With many small windows nearly every loss shows. While the foreground is away, only those
-        // count to which a sender would react.
+        // While the foreground is present, small windows need fewer than three segments to
+        // indicate a loss, so nearly every loss counts. While it is away, three are needed, as
+        // for any sender.
         let duplicates = if present { entry.duplicates() } else { DUPLICATES };
         let lost = entry.early.says_lost(duplicates).then_some(entry.mss);
         if let Some(mss) = lost {
@@ -397,14 +389,15 @@ impl Downlink {
         }
     }
 
-    /// Limits the rate of grants from now on, in bytes per second
-    /// ([`Line::acknowledged_bytes_per_s`]).
+    /// Limits the rate of grants from now on, in bytes per second (see
+    /// [`Line::acknowledged_bytes_per_s`]).
     pub fn set_most_bytes_per_s(&mut self, bytes_per_s: u64) {
         self.line.set_most_bytes_per_s(bytes_per_s);
     }
 
-    /// The kernel has let the server of `flow` through up to `edge`. While something comes it announces the
-    /// window again before anything was read, so that is more than was granted: it counts as under way.
+    /// Counts the bytes up to `edge` that the kernel let the server of `flow` send beyond the
+    /// grants. The kernel announces the window again when bytes arrive, before the program reads
+    /// them.
     fn charge(&mut self, now_us: u64, flow: FlowId, edge: u64) {
         let granted_to = self.line.granted_to(flow);
         let entry = self.entry(flow);
@@ -418,24 +411,24 @@ impl Downlink {
         self.count_idle(flow);
     }
 
-    /// `unread` bytes of `flow` are in the socket now.
+    /// Records that `unread` bytes of `flow` are in the socket now.
     pub fn seen(&mut self, now_us: u64, flow: FlowId, unread: u64) {
         self.arrived(now_us, flow, unread);
         let entry = self.entry(flow);
         if let Some(socket) = &entry.socket
             && entry.window <= BURST_BYTES
         {
-            // A delayed acknowledgement of a small window lets the server time out.
+            // A delayed acknowledgement of a small window could let the server time out.
             socket.acknowledge_at_once();
         }
     }
 
-    /// `bytes` of `flow` were read, which opened the window as far as was granted.
+    /// Records that `bytes` of `flow` were read. The window opens as far as was granted.
     pub fn read(&mut self, now_us: u64, flow: FlowId, bytes: u64) {
         let (granted_to, srtt_us) = (self.line.granted_to(flow), self.line.srtt_us());
         let entry = self.entry(flow);
-        // A sample is exact if all that is read has just come, or if the server could send no more: it has
-        // shown that, or nothing has come for a round trip.
+        // A sample is exact if all bytes read have just arrived, or if the server could send no
+        // more: bytes beyond the edge have arrived, or nothing has arrived for a round trip.
         let at_once = now_us <= entry.arrived_us + AT_ONCE_US && entry.unread_from == entry.read;
         let waited = entry.slack.is_some() || now_us >= entry.arrived_us + srtt_us;
         let full = entry.arrived + entry.mss > entry.edge + entry.slack.unwrap_or(0) && waited;
@@ -456,12 +449,12 @@ impl Downlink {
             entry.edge = edge;
         } else if edge > entry.edge {
             let certainty = if exact { Certainty::Exact } else { Certainty::LowerBound };
-            // However much was let through before, the last segment was not.
+            // The last segment was not allowed before this read, whatever the kernel allowed.
             let from = (entry.edge + entry.slack.unwrap_or(0)).min(edge - entry.mss);
             entry.round_trips.opened(from, now_us, certainty);
             entry.edge = edge;
         }
-        // Who sends less than a segment does not need a larger window.
+        // A server that sends less than a segment needs no larger window.
         let all = entry.read == entry.arrived && bytes >= entry.mss;
         self.count_idle(flow);
         let entry = self.entry(flow);
@@ -471,7 +464,7 @@ impl Downlink {
         }
     }
 
-    /// The answer of `flow` ends at that position.
+    /// The response of `flow` ends at position `end`. Grants beyond the end are returned.
     pub fn expect(&mut self, flow: FlowId, end: u64) {
         let entry = self.entry(flow);
         entry.end = Some(end);
@@ -481,7 +474,7 @@ impl Downlink {
         self.count_idle(flow);
     }
 
-    /// The answer of `flow` has ended: nothing more will come until the next request.
+    /// The response of `flow` has ended: nothing arrives until the next request.
     pub fn finish(&mut self, flow: FlowId) {
         self.line.withdraw(flow);
         self.line.rest(flow, self.line.granted_to(flow));
@@ -491,8 +484,8 @@ impl Downlink {
         self.count_idle(flow);
     }
 
-    /// Looks into the sockets of flows that wait, because their tasks do not. Datagrams count as arrived
-    /// after a round trip.
+    /// Looks for arrived bytes in the sockets of flows that wait, because their tasks do not.
+    /// Datagrams count as arrived after a round trip.
     pub fn look(&mut self, now_us: u64) {
         let srtt_us = self.line.srtt_us();
         let waits =
@@ -507,7 +500,7 @@ impl Downlink {
             if self.line.granted_to(flow) > 0 {
                 self.look_at(now_us, flow, srtt_us);
             }
-            // All has come that was granted, and nothing more is to come.
+            // All granted bytes have arrived, and nothing more is requested.
             let over = !self.line.asks(flow) && self.line.granted_to(flow) == 0;
             let entry = self.entry(flow);
             if over && entry.waits == Waits::Read {
@@ -517,7 +510,6 @@ impl Downlink {
         }
     }
 
-    /// What of `flow` has come, and asks for more.
     fn look_at(&mut self, now_us: u64, flow: FlowId, srtt_us: u64) {
         let entry = self.entry(flow);
         let over = entry.datagrams.partition_point(|&(at_us, _)| at_us + srtt_us <= now_us);
@@ -532,7 +524,8 @@ impl Downlink {
         self.ask(flow);
     }
 
-    /// Gives away what there is; the flows that can go on. They ask again for what they waited for.
+    /// Gives all grants that are possible now. Returns the flows whose waiting has ended: each
+    /// repeats its call.
     #[must_use]
     pub fn grant(&mut self, now_us: u64) -> Vec<FlowId> {
         loop {
@@ -556,14 +549,13 @@ impl Downlink {
         }
     }
 
-    /// Whether time alone changes anything: somebody waits, if only for what he was granted to come or to be
-    /// given up.
+    /// Whether time alone changes anything: a flow waits for a grant, an arrival or an expiry.
     pub fn is_busy(&self) -> bool {
         let waits = |entry: &Entry| matches!(entry.waits, Waits::Whole(_) | Waits::Read);
         self.line.asking() > 0 || self.flows.values().any(|entry| waits(entry) || !entry.datagrams.is_empty())
     }
 
-    /// `flow` is granted `bytes`: whether that ends its waiting.
+    /// Gives `flow` a grant of `bytes`. Returns whether its waiting ends.
     fn granted(&mut self, now_us: u64, flow: FlowId, bytes: u64) -> bool {
         let Some(entry) = self.flows.get_mut(&flow) else { return false };
         match &mut entry.waits {
@@ -578,7 +570,7 @@ impl Downlink {
                 entry.start = Some(entry.arrived);
                 match &mut entry.observed {
                     Some(observed) => observed.ask(),
-                    // The first byte of the answer comes a round trip after the request.
+                    // The first byte of the response arrives a round trip after the request.
                     None => entry.round_trips.opened(entry.arrived, now_us, Certainty::Exact),
                 }
             }
@@ -593,7 +585,7 @@ impl Downlink {
         true
     }
 
-    /// `flow` asks for more if its server can be told of that when something comes.
+    /// Requests the next grant if the bytes granted ahead are below [`Line::ahead_bytes`].
     fn go_ahead(&mut self, flow: FlowId) {
         let granted = self.line.granted_to(flow);
         let most = self.line.ahead_bytes(flow);
@@ -604,8 +596,8 @@ impl Downlink {
         }
     }
 
-    /// Nothing came of what `flow` was granted: its server has nothing to send, or round trips take longer
-    /// than that.
+    /// Nothing of the grant of `flow` arrived: its server has nothing to send, or a round trip
+    /// takes longer than grants are held.
     fn given_up(&mut self, now_us: u64, flow: FlowId) {
         let Some(entry) = self.flows.get_mut(&flow) else { return };
         let least_us = match &mut entry.observed {
@@ -637,7 +629,8 @@ impl Downlink {
         (entry.unread_from, entry.arrived_us) = (entry.arrived, now_us);
         let mut round_trip = None;
         if entry.observed.is_none() {
-            // The kernel opens the window when bytes come, read or not, while there is room in its buffer.
+            // The kernel opens the window when bytes arrive, before they are read, while its
+            // buffer has room.
             let beyond = Some(position.saturating_sub(entry.edge)).filter(|&beyond| beyond > 0);
             entry.slack = entry.slack.max(beyond);
             round_trip = entry.round_trips.arrived(position, now_us);
@@ -648,7 +641,7 @@ impl Downlink {
         self.came(now_us, flow, position, sample);
     }
 
-    /// Everything before `position` has come, and shows this delay, if any.
+    /// Everything before `position` has arrived, with this delay sample, if any.
     fn came(&mut self, now_us: u64, flow: FlowId, position: u64, mut sample: Option<Sample>) {
         let srtt_us = self.line.srtt_us();
         let entry = self.entry(flow);
@@ -673,7 +666,7 @@ impl Downlink {
                 ..sample
             });
             if early > 0 {
-                // What was sent twice says nothing of the path (RFC 6298, 3).
+                // A retransmitted segment gives no round-trip sample (RFC 6298, 3).
                 sample = None;
                 entry.forget();
             }
@@ -726,8 +719,9 @@ impl Entry {
         }
     }
 
-    /// The queue of the downlink that a segment met which came at `at_us`, in microseconds, where
-    /// the server's clock shows it. Other connections met a queue of `known_us` a moment ago.
+    /// The queuing delay of the downlink, in microseconds, of a segment that arrived at `at_us`.
+    /// `None` where the server's clock does not show it. `known_us` is the delay that other
+    /// connections showed within the last 100 ms, 0 if none did.
     fn excess_us(&mut self, at_us: u64, clock: Option<ClockReading>, known_us: u32) -> Option<u32> {
         let Some(left) = clock else {
             self.back = None;
@@ -739,51 +733,50 @@ impl Entry {
         left.is_known.then_some(excess_us)
     }
 
-    /// The right edge of the window that the server knows of. The kernel may announce more than was
-    /// granted.
+    /// The highest right edge that the server knows. The kernel may announce more than granted.
     fn announced(&self) -> u64 {
         self.edge.max(self.observed.as_ref().map_or(0, Observed::edge))
     }
 
-    /// Bytes that have come, in order or not.
+    /// Bytes that have arrived, in order or not.
     fn reached(&self) -> u64 {
         self.arrived + self.early.bytes()
     }
 
-    /// What is under way shows no round trip.
+    /// Drops the pending round-trip samples: bytes in flight show no round trip.
     fn forget(&mut self) {
         self.round_trips.clear();
         self.observed.iter_mut().for_each(Observed::clear);
     }
 
-    /// What to tell the kernel for that window, which it rounds down to segments: half of one more, because
-    /// memory is not counted to the byte.
+    /// The value to tell the kernel for `window` bytes. The kernel rounds down to segments, and
+    /// does not count memory to the byte: half a segment is added.
     fn bound(&self, window: u64) -> u32 {
         (window + self.mss / 2) as u32
     }
 
-    /// So many bytes in whole segments.
+    /// `bytes` rounded down to whole segments.
     fn whole(&self, bytes: u64) -> u64 {
         bytes / self.mss * self.mss
     }
 
-    /// The number of segments out of order that says that one was lost: three (RFC 5681, 3.2), less in a
-    /// window of fewer (RFC 5827, 3.1).
+    /// Segments out of order that indicate a loss: three (RFC 5681, 3.2), fewer in a window of
+    /// fewer segments (RFC 5827, 3.1).
     fn duplicates(&self) -> u32 {
         (self.window / self.mss).saturating_sub(1).clamp(1, DUPLICATES.into()) as u32
     }
 
-    /// Its largest window now. What may follow the answer under way is as much as on a new connection, so
-    /// that the next one does not begin with all that the one before had in the end, at once and before
-    /// anybody can see the home.
+    /// The largest window now, in bytes. Beyond the end of the present response only two segments
+    /// are allowed, as on a new connection. Otherwise the next response would begin with the full
+    /// window at once, before anybody can see the home.
     fn most(&self) -> u64 {
         let rest = self.end.map_or(MOST_BYTES, |end| end.saturating_sub(self.read));
         (rest.div_ceil(self.mss) * self.mss + 2 * self.mss).min(MOST_BYTES)
     }
 }
 
-/// The number of small packets' path, where that of full segments is `path`: on a slow line small packets take
-/// less time, so they have a base delay of their own.
+/// The path number of small packets where `path` is that of full segments. On a slow line small
+/// packets take less time, so they have a base delay of their own.
 pub fn small_path(path: u64) -> u64 {
     path | 1 << 63
 }

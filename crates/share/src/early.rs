@@ -1,15 +1,16 @@
-//! Bytes of a connection that came before others which were sent earlier: out of order.
+//! Bytes of a connection that arrived out of order: before others which were sent earlier.
 //!
-//! They have left the line, so they count as arrived at once. Their connection cannot read them before
-//! what is missing has come, after a round trip or a timeout.
+//! Such bytes have left the line, so they count as arrived at once. The program can read them
+//! only after the missing segment has arrived, a round trip or a timeout later.
 
 use std::collections::BTreeMap;
 
-/// Segments that are remembered; more come from a server that sends tiny ones, and count when they are in
-/// order.
+/// Segments that are remembered. Only a server that sends tiny segments needs more; further
+/// segments count when they are in order.
 const MOST: usize = 8192;
 
-/// What came out of order of one connection. Positions count bytes since it began.
+/// The bytes of one connection that arrived out of order. Positions count bytes since the
+/// connection began.
 #[derive(Debug, Default)]
 pub struct Early {
     /// The length of each segment in bytes, by its first position.
@@ -20,13 +21,13 @@ pub struct Early {
 }
 
 impl Early {
-    /// Bytes that came and are not in order.
+    /// Bytes that arrived and are not yet in order.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// A segment came that is not the next one: its bytes where all of them are new. A segment that
-    /// overlaps another one counts when it is in order, so that no server counts bytes twice.
+    /// Records a segment that is not the next one. Returns its length if all its bytes are new. A
+    /// segment that overlaps another one counts when it is in order, so no byte counts twice.
     pub fn came(&mut self, from: u64, bytes: u64) -> u64 {
         self.in_a_row += 1;
         let end = from.saturating_add(bytes);
@@ -39,12 +40,14 @@ impl Early {
         bytes
     }
 
-    /// Whether the segments out of order say that one was lost: they are `duplicates` now (RFC 5681, 3.2).
+    /// Whether a loss is indicated now: the number of segments out of order in a row has just
+    /// reached `duplicates` (RFC 5681, 3.2).
     pub fn says_lost(&self, duplicates: u32) -> bool {
         self.in_a_row == duplicates
     }
 
-    /// Everything before `position` is in order now: how many of these bytes had come before.
+    /// Records that everything before `position` is in order now. Returns how many of these bytes
+    /// had been counted before.
     pub fn passed(&mut self, position: u64) -> u64 {
         self.in_a_row = 0;
         let later = self.segments.split_off(&position);
@@ -60,7 +63,7 @@ mod tests {
 
     const MSS: u64 = 1460;
 
-    /// The second of six segments is lost, and comes when it is sent again.
+    /// The second of six segments is lost, and arrives when it is sent again.
     #[test]
     fn bytes_out_of_order_count_once() {
         let mut early = Early::default();

@@ -1,37 +1,37 @@
-//! What a caller can do wrong.
+//! Errors of a caller.
 
 use crate::policy::Policy;
 
-/// Why something was refused.
+/// Why a call was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ShareError {
-    /// No flow of that number is open.
+    /// No flow of this number is open.
     #[error("flow {0} is not open; flows are numbered by the answer to `open`")]
     UnknownFlow(u64),
     /// As many flows are open as the policy allows.
     #[error("{0} flows are open, which is the most; raise `flows_max` of the policy, or close some")]
     TooManyFlows(usize),
-    /// A policy has no constant of that name.
+    /// The policy has no constant of this name.
     #[error("a policy has no constant `{name}`; it has {known}")]
     UnknownConstant {
-        /// What was asked for.
+        /// The name that was given.
         name: String,
-        /// All there are.
+        /// The names of all constants.
         known: String,
     },
-    /// A constant was out of bounds.
+    /// The value of a constant is out of bounds.
     #[error("`{name}` of the policy is {value}; it is from {least} to {most} {unit}")]
     OutOfBounds {
-        /// The constant.
+        /// Name of the constant.
         name: &'static str,
-        /// What it was to be.
+        /// The value that was given.
         value: u64,
-        /// The least it can be.
+        /// The least allowed value.
         least: u64,
-        /// The most it can be.
+        /// The largest allowed value.
         most: u64,
-        /// In this unit.
+        /// Unit of the values.
         unit: &'static str,
     },
 }

@@ -1,89 +1,98 @@
-//! One estimator: queuing delay, base delay, round-trip time, and the rate at which the line brings bytes.
+//! Queuing delay, base delay, round-trip time and rate of the line, from delay samples and
+//! arriving bytes.
 //!
 //! ```text
-//! q = sample - base(path)  base: the least exact sample of the path in the last five to ten minutes
-//! q <= last q + time since then, and <= q x bytes that came in the time q / (rate x q)
-//!                          with the rate of now, the higher of the last two half seconds
-//! rate = the highest of the last five to ten seconds, each over half a second, of background and foreground together;
-//!        times in which the background was held to what the line brings say nothing of less
-//! pipe = rate x stay        stay: mean over the bytes of (time until they are known to have arrived - q)
+//! q = sample - base(path)  base: the least exact sample of the path in the last 5 to 10 minutes
+//! q <= q(last sample) + time since then
+//! q <= q x bytes that arrived in the time q / (rate x q)
+//!                          rate: the higher one of the last two half seconds
+//! rate = the highest of the last 5 to 10 s, each over half a second, of background and
+//!        foreground together; while the background is limited, a low rate is not counted
+//! pipe = rate x stay       stay: mean over the bytes of (time until known to have arrived - q)
 //! ```
 //!
-//! Several samples make one delay: the 40th percentile of a quarter of a round trip, each weighted by what
-//! came of its flow. What the other two lines leave out is a pause of one server, or of all, and no queue of
-//! the line.
+//! The two upper bounds remove the pause of one server, and pauses of all servers: a pause is no
+//! queue of the line.
 //!
-//! Each path (a network of servers) has a base of its own; what they have in common is the queue of the line.
-//! The base is subtracted here, once. A lower bound never lowers a base: it says only that there is more of a
-//! queue than is known, and counts as the delay where nothing exact was heard for a while.
+//! Several samples give one delay: the 40th percentile over a quarter of a round trip. Each
+//! sample is weighted with the bytes that arrived on its flow since the flow's last sample.
+//!
+//! Each path (a network of servers) has its own base delay. The queue is that of the line, which
+//! all paths have in common. The base delay is subtracted here, once.
+//!
+//! A lower bound never lowers a base delay: it says only that the queue is at least this long. It
+//! counts as the delay if it is above the last one, or if no exact sample has come for two round
+//! trips.
 
 use crate::policy::{LATE_ACK_US, Policy};
 use crate::recent::Recent;
 use std::collections::BTreeMap;
 
-/// What is known of a delay.
+/// How exactly a sample tells the delay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Certainty {
-    /// The bytes took this long.
+    /// The delay is the sample.
     Exact,
-    /// They took this long or longer.
+    /// The delay is at least the sample.
     LowerBound,
-    /// They took this long, or less by 40 ms or more: the other end may have waited before it
-    /// acknowledged a lone segment (RFC 5681, 4.2).
+    /// The delay is the sample, or 40 ms or more below it: the receiver may have waited before it
+    /// acknowledged a single segment (RFC 5681, 4.2).
     UpperBound,
 }
 
 /// One delay sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sample {
-    /// The network of the other end: paths of one number have one base.
+    /// The number of the other end's network. Paths of the same number have one base delay.
     pub path: u64,
     /// Round-trip time in microseconds.
     pub rtt_us: u32,
-    /// What it says.
+    /// How exactly `rtt_us` tells the delay.
     pub certainty: Certainty,
-    /// How long it took until what was sent before it was known to have arrived, in microseconds: the
-    /// round-trip time, and longer where acknowledgements are few.
+    /// Time until the bytes, and those sent before them, were known to have arrived, in
+    /// microseconds. Longer than `rtt_us` where acknowledgements are few, or where `rtt_us`
+    /// leaves out the queue of the other direction.
     pub known_us: u32,
 }
 
 impl Sample {
-    /// Bytes on `path` took `rtt_us`.
+    /// An exact sample: bytes on `path` took `rtt_us`.
     pub fn exact(path: u64, rtt_us: u32) -> Sample {
         Sample { path, rtt_us, certainty: Certainty::Exact, known_us: rtt_us }
     }
 
-    /// Bytes on `path` take `rtt_us` or longer.
+    /// A lower bound: bytes on `path` take `rtt_us` or longer.
     pub fn bound(path: u64, rtt_us: u32) -> Sample {
         Sample { certainty: Certainty::LowerBound, ..Sample::exact(path, rtt_us) }
     }
 }
 
-/// What is known of a flow's delays.
+/// What the samples of one flow showed.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Own {
-    /// What its last exact sample showed, in microseconds.
+    /// Queuing delay of the flow's last exact sample, in microseconds.
     pub queuing_us: u32,
-    /// What has arrived of it since then, in bytes: its next sample speaks for them.
+    /// Bytes that arrived on the flow since then. They are the weight of its next sample.
     pub bytes: u64,
-    /// Less comes of it than of others: a queue of its own would be shorter than theirs.
+    /// The flow's rate is below half of the mean rate of all flows. A fair queue delays fast
+    /// flows more than slow ones, so a late sample of this flow comes from a slow server.
     pub little: bool,
 }
 
-/// What a sample said.
+/// What the estimator made of a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Heard {
-    /// The queuing delay, in microseconds.
+    /// A new queuing delay, in microseconds.
     New(u32),
-    /// Nothing new.
+    /// No new delay yet.
     Nothing,
-    /// More than the samples of others allow and the last one of this flow: the sender of this flow has paused
-    /// for the bytes that were granted before now. Bytes that are granted from now on show whether this flow has
-    /// a queue of its own.
+    /// The sample exceeds what the last samples of other flows and of this flow allow. The flow's
+    /// server has paused before it sent the bytes granted until now. Bytes that are granted later
+    /// show whether the flow has a queue of its own.
     Doubt,
 }
 
-/// See the module.
+/// Estimates the queuing delay, the base delays, the round-trip time and the rate of a line.
 #[derive(Debug)]
 pub struct Estimator {
     policy: Policy,
@@ -92,32 +101,35 @@ pub struct Estimator {
     srtt_us: u64,
     base_us: u64,
     stay: Stay,
-    /// The background is held to less than the law's window: what comes may be less than what the line brings.
+    /// Background gets less than the law's window, so arrivals may be below what the line can
+    /// deliver.
     limited: bool,
     exact_us: Option<u64>,
-    /// What the last exact sample showed.
+    /// Queuing delay of the last exact sample of any flow.
     fifo_us: u32,
     rate: Rate,
     part: Part,
 }
 
-/// How long bytes are under way without the queue of the line: by their paths, and at slow servers.
+/// Mean time that bytes are in flight, without the queue of the line: propagation, and waits at
+/// slow servers. Old bytes lose 1/64 of their weight with each sample.
 #[derive(Debug, Default)]
 struct Stay {
     bytes: u64,
-    /// Times their microseconds.
+    /// Sum of bytes x microseconds.
     sum: u64,
 }
 
-/// Samples of a part of a round trip.
+/// The samples of the present part of a round trip.
 #[derive(Debug, Default)]
 struct Part {
     since_us: u64,
-    /// Delays, and the bytes for which each speaks.
+    /// Delays in microseconds, each with its weight in bytes.
     samples: Vec<(u32, u64)>,
 }
 
-/// The least of this half of the memory, and of the half before.
+/// Base delay of one path: the least sample of the present half of the memory (`base_us`), and of
+/// the half before.
 #[derive(Debug, Clone, Copy)]
 struct Base {
     since_us: u64,
@@ -130,18 +142,18 @@ struct Rate {
     span_us: u64,
     span_bytes: u64,
     since_us: u64,
-    /// That was so in a part of this span.
+    /// The background was limited during a part of this span.
     limited: bool,
     highest: [u64; 2],
-    /// Of the last two spans.
+    /// Rates of the last two spans, in bytes per second.
     last: [u64; 2],
     all: Recent,
-    /// Of the foreground.
+    /// Bytes that arrived for the foreground.
     foreground: Recent,
 }
 
 impl Estimator {
-    /// Nothing is known.
+    /// An estimator without any sample.
     pub fn new(policy: &Policy) -> Estimator {
         Estimator {
             policy: *policy,
@@ -158,7 +170,7 @@ impl Estimator {
         }
     }
 
-    /// The queuing delay that a sample of a flow shows, of which that is known.
+    /// Takes a sample of a flow into account. `own` is what the flow's samples showed before.
     pub fn observe(&mut self, now_us: u64, sample: Sample, own: &mut Own) -> Heard {
         let known = self.paths.get(&sample.path).map(Base::least_us);
         let base_us = match (sample.certainty, known) {
@@ -186,7 +198,7 @@ impl Estimator {
         if exact {
             self.smooth(sample.known_us.into(), base_us.into());
             if known.is_none() && self.exact_us.is_some() {
-                return Heard::Nothing; // it was what it is measured by
+                return Heard::Nothing; // the first sample of a path is its base delay
             }
             (self.fifo_us, self.exact_us) = (seen_us, Some(now_us));
             match self.part.add(now_us, seen_us, bytes, self.srtt_us, &self.policy) {
@@ -202,14 +214,15 @@ impl Estimator {
             self.queuing_us = seen_us;
             if stale {
                 self.exact_us = Some(now_us);
-                // The path may have become longer than anything that is waited for.
+                // The path may be longer now than any wait for it, so the round-trip time grows
+                // from the bound.
                 self.smooth(u64::from(sample.known_us).min(self.policy.first_hold_us), base_us.into());
             }
         }
         Heard::New(self.queuing_us)
     }
 
-    /// `bytes` have come over the line, to whomever.
+    /// Counts `bytes` that arrived over the line, for background or foreground.
     pub fn arrived(&mut self, now_us: u64, bytes: u64) {
         let rate = &mut self.rate;
         rate.span_bytes += bytes;
@@ -231,14 +244,14 @@ impl Estimator {
         rate.highest[0] = rate.highest[0].max(seen);
     }
 
-    /// `bytes` have come over the line, to the foreground.
+    /// Counts `bytes` that arrived over the line for the foreground.
     pub fn foreground(&mut self, now_us: u64, bytes: u64) {
         self.arrived(now_us, bytes);
         self.rate.foreground.keep(now_us, bytes, &self.policy);
     }
 
-    /// The part of the last queuing delay that bytes of the background made, in microseconds: a packet waits
-    /// for those that come while it waits.
+    /// The background's part of the last queuing delay, in microseconds. A packet waits for the
+    /// packets that arrive while it waits, so the part is that of the bytes of that time.
     pub fn background_us(&self, now_us: u64) -> u32 {
         let from_us = now_us.saturating_sub(self.queuing_us.into());
         let (all, foreground) = (self.rate.all.since(from_us), self.rate.foreground.since(from_us));
@@ -253,63 +266,65 @@ impl Estimator {
         self.queuing_us
     }
 
-    /// The smoothed round-trip time over all paths, in microseconds (RFC 6298, 2.3); 0 before the first sample.
+    /// The smoothed round-trip time over all paths, in microseconds (RFC 6298, 2.3); 0 before the
+    /// first sample.
     pub fn srtt_us(&self) -> u64 {
         self.srtt_us
     }
 
-    /// A round trip by `path` with the queue of now, in microseconds; nothing before its first sample.
+    /// A round trip on `path` with the present queue, in microseconds; `None` before the first
+    /// sample of the path.
     pub fn rtt_us(&self, path: u64) -> Option<u64> {
         self.paths.get(&path).map(|base| u64::from(base.least_us()) + u64::from(self.queuing_us))
     }
 
-    /// The base delay of `path`, in microseconds; nothing before its first exact sample.
+    /// The base delay of `path`, in microseconds; `None` before its first exact sample.
     pub fn path_base_us(&self, path: u64) -> Option<u32> {
         self.paths.get(&path).map(Base::least_us)
     }
 
-    /// A round trip without a queue, of the shortest paths in use, in microseconds; 0 before the first sample.
+    /// Base RTT of the shortest paths in use, in microseconds; 0 before the first sample.
     pub fn base_us(&self) -> u64 {
         self.base_us
     }
 
-    /// What the line brings in a round trip without a queue, in bytes; 0 before anything is known.
+    /// Bytes that the line delivers in a round trip without a queue; 0 before anything is known.
     pub fn pipe_bytes(&self) -> u64 {
         self.rate_bytes_per_s().saturating_mul(self.stay.mean_us()) / 1_000_000
     }
 
-    /// Whether the background is held to less than the law's window, so that what comes may be less than what
-    /// the line brings.
+    /// Sets whether background gets less than the law's window, so that arrivals may be below
+    /// what the line can deliver.
     pub fn set_limited(&mut self, limited: bool) {
         self.limited = limited;
         self.rate.limited |= limited;
     }
 
-    /// As it was set last.
+    /// Whether background gets less than the law's window, as set last.
     pub fn is_limited(&self) -> bool {
         self.limited
     }
 
-    /// What the line brings at its highest of late, in bytes per second; 0 before anything is known.
+    /// The highest rate of the last 5 to 10 s, in bytes per second; 0 before anything is known.
     pub fn rate_bytes_per_s(&self) -> u64 {
         self.rate.highest[0].max(self.rate.highest[1])
     }
 
-    /// What the line brings now, in bytes per second: the higher of the last two spans.
+    /// The present rate, in bytes per second: the higher one of the last two spans.
     pub fn rate_now_bytes_per_s(&self) -> u64 {
         self.rate.last[0].max(self.rate.last[1])
     }
 
-    /// Whether with this queue a packet would have been overtaken by the last one that showed a delay, as is
-    /// not possible in one queue: it was sent later than it might have been.
+    /// Whether the last sample's packet would have overtaken a packet with this queuing delay.
+    /// One queue does not let packets overtake, so the latter packet was sent late.
     fn overtakes(&self, now_us: u64, queuing_us: u32) -> bool {
         let passed_us = now_us.saturating_sub(self.exact_us.unwrap_or(0));
         u64::from(queuing_us) > u64::from(self.fifo_us).saturating_add(passed_us)
     }
 
-    /// The part of a delay that the line's queue explains. A queue that delays a packet by some time brings
-    /// others in that time, at the line's rate; in the pause of a server, or before a late acknowledgement,
-    /// it brings less.
+    /// The part of a delay that the line's queue explains, in microseconds. While a queue delays
+    /// a packet, the line delivers other packets at its rate. During a pause of a server, or
+    /// before a late acknowledgement, it delivers fewer.
     fn of_the_line(&self, now_us: u64, delay_us: u32) -> u32 {
         let span_us = u64::from(delay_us).min(self.policy.rate_span_us);
         let most = self.rate_now_bytes_per_s().saturating_mul(span_us) / 1_000_000;
@@ -319,14 +334,15 @@ impl Estimator {
 
     fn smooth(&mut self, rtt_us: u64, base_us: u64) {
         self.srtt_us = if self.srtt_us == 0 { rtt_us } else { (7 * self.srtt_us + rtt_us) / 8 };
-        // Of near and far paths the near ones; once nothing comes from these, the others, by and by.
+        // The nearer paths count. If they give no more samples, the base RTT slowly moves to the
+        // others.
         self.base_us = match self.base_us {
             0 => base_us,
             known_us => base_us.min(known_us + base_us.saturating_sub(known_us) / 64),
         };
     }
 
-    /// The base of `path` after an exact sample.
+    /// Updates the base delay of `path` with an exact sample, and returns it.
     fn learn(&mut self, now_us: u64, path: u64, rtt_us: u32) -> u32 {
         if self.paths.len() as u64 >= self.policy.remembered_max && !self.paths.contains_key(&path) {
             let oldest = self.paths.iter().min_by_key(|(_, base)| base.used_us).map(|(&path, _)| path);
@@ -358,7 +374,7 @@ impl Stay {
 }
 
 impl Part {
-    /// One more sample; what the part says where this is its last.
+    /// Adds a sample. Returns the delay of the part if this sample ends it.
     fn add(&mut self, now_us: u64, seen_us: u32, bytes: u64, srtt_us: u64, policy: &Policy) -> Option<u32> {
         self.samples.push((seen_us, bytes.max(1)));
         let passed_us = now_us.saturating_sub(self.since_us);

@@ -1,47 +1,50 @@
-//! What the foreground, to whom the line belongs, has asked for and has not got.
+//! The bytes that the foreground (the line's owner) has requested and not received.
 //!
-//! A request is seen a round trip before its answer makes a queue. What is granted to the background after it
-//! arrives with the answer or behind it, so the expected bytes count in the window from the request on:
+//! A request is seen a round trip before its response makes a queue. Bytes that are granted to
+//! the background after the request arrive with the response or behind it. So the expected bytes
+//! count in the window from the request on:
 //!
 //! ```text
-//! expected = sum over connections of (usual answer - what has come), or 2 x what came in a round trip, of a transfer
+//! expected = sum over connections of (usual response - bytes of it that have arrived);
+//! of a transfer: 2 x the bytes that arrived in a round trip
 //! ```
 //!
-//! A connection that is being made will ask for something once it is there. Its answer is expected from one
-//! base round trip after the SYN: in the time by which a queue delays the request, the queue drains, and the
-//! answer finds none.
+//! A new connection will carry a request as soon as it is established. Its response is expected
+//! from one base RTT after the SYN. While the queue delays the request, the queue drains, and the
+//! response meets none.
 //!
-//! Scope and limitations: an answer longer than usual is expected by its rate, so the background has what is
-//! left of a transfer that somebody else limits. A request that is not seen (QUIC) is expected when its
-//! answer begins.
+//! Scope and limitations: a response longer than usual is expected by its rate, so the background
+//! gets what is left of a transfer that something else limits. A request that is not seen (QUIC)
+//! is expected when its response begins.
 
 use crate::policy::Policy;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What was seen of the foreground on one of its connections.
+/// An observation of the foreground on one of its connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Observation {
-    /// It asked for a connection.
+    /// The foreground opened the connection (SYN).
     Connect,
-    /// It asked for something.
+    /// The foreground sent data: a request, or a part of an upload.
     Request,
-    /// So many bytes came to it; for the uplink: left it.
+    /// So many bytes arrived for the foreground. For the uplink: so many bytes left it.
     Bytes(u64),
 }
 
-/// See the module.
+/// The foreground's connections, and the bytes that they expect.
 #[derive(Debug)]
 pub struct Foreground {
     policy: Policy,
     connections: BTreeMap<u64, Connection>,
-    /// When each connection is looked at again although nothing is seen.
+    /// Time at which each connection is looked at again if nothing is seen, and its number.
     due: BTreeSet<(u64, u64)>,
-    /// Sum over the connections, kept as they change: every grant asks for it.
+    /// Sum over the connections. It is updated with each change, because every grant reads it.
     expected_bytes: u64,
-    /// Moving average of answers, in bytes; nothing before the first.
+    /// Moving average of the lengths of responses, in bytes; `None` before the first response.
     usual_bytes: Option<u64>,
     seen_us: Option<u64>,
-    /// What its own end of the line says that it expects, in bytes, and until when that counts.
+    /// Expected bytes by the last report of the foreground's own end of the line, and the time
+    /// until which the report is valid.
     told: (u64, u64),
 }
 
@@ -49,38 +52,38 @@ pub struct Foreground {
 struct Connection {
     stage: Stage,
     seen_us: u64,
-    /// What comes was asked for: it is an answer, not a call or a push.
+    /// The arriving bytes follow a request: they are a response, and no call or push.
     asked: bool,
-    /// Nothing came of its last request: what it sends is an upload, and nothing is expected until something
-    /// comes.
+    /// The last request brought no response, so the foreground uploads. Nothing is expected until
+    /// data arrive.
     unanswered: bool,
-    /// What answers were when this one was asked for.
+    /// The usual length of a response at the time of the request, in bytes.
     usual_bytes: u64,
-    /// Of the present answer.
+    /// Bytes of the present response that have arrived.
     got_bytes: u64,
-    /// In the present round trip, which began then, and in the one before.
+    /// Start of the present round trip, and the bytes that arrived in it and in the one before.
     round_us: u64,
     round_bytes: [u64; 2],
-    /// Its part of the sum, and its time in `due`.
+    /// This connection's part of `Foreground::expected_bytes`, and its time in `Foreground::due`.
     expected_bytes: u64,
     due_us: u64,
 }
 
-/// What a connection is at.
+/// The stage of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// It will ask when it is there, not before then.
+    /// The connection is being established. A request follows at `there_us`, not before.
     Connecting { there_us: u64 },
-    /// It has asked, or is about to, and nothing has come.
+    /// A request was sent, or is about to be, and nothing has arrived.
     Asked,
-    /// Something is coming.
+    /// A response or a transfer arrives.
     Receiving,
     /// Nothing is expected.
     Idle,
 }
 
 impl Foreground {
-    /// Nobody was seen yet.
+    /// A foreground that was not seen yet.
     pub fn new(policy: &Policy) -> Foreground {
         Foreground {
             policy: *policy,
@@ -93,8 +96,9 @@ impl Foreground {
         }
     }
 
-    /// The foreground's own end of the line says that it expects `bytes`. That counts until the next message of
-    /// that end, and for [`Policy::wait_percent`] at most: messages can be lost.
+    /// Records a report from the foreground's own end of the line: it expects `bytes`. A report
+    /// is valid until the next one, and for [`Policy::wait_percent`] and 50 ms (`hold_least_us`)
+    /// at most, because reports can be lost.
     pub fn told(&mut self, now_us: u64, bytes: u64, srtt_us: u64) {
         self.seen_us = Some(now_us);
         self.told = (
@@ -103,8 +107,8 @@ impl Foreground {
         );
     }
 
-    /// Something was seen on the foreground's `connection`, on a line whose round trip is `srtt_us` now and
-    /// `base_us` without a queue.
+    /// Records an observation on the foreground's `connection`. `srtt_us` is the line's present
+    /// round-trip time, and `base_us` is the round-trip time without a queue.
     pub fn observed(
         &mut self,
         now_us: u64,
@@ -116,7 +120,8 @@ impl Foreground {
         self.sweep(now_us, srtt_us);
         self.seen_us = Some(now_us);
         let mut known = self.take(connection).unwrap_or_else(|| {
-            // Of too many the one that is looked at next goes: most likely it is over.
+            // If there are too many connections, the one that is due first is dropped: it is most
+            // likely over.
             if self.connections.len() as u64 >= self.policy.remembered_max
                 && let Some(&(_, next)) = self.due.first()
             {
@@ -126,7 +131,8 @@ impl Foreground {
         });
         match observation {
             Observation::Connect => known.stage = Stage::Connecting { there_us: now_us + base_us },
-            // Packets of one request, or of an upload: the first of them says when the answer is due.
+            // More packets of one request, or of an upload: the first packet says when the
+            // response is due.
             Observation::Request if known.stage == Stage::Asked && known.asked => {
                 return self.put(connection, known, srtt_us);
             }
@@ -156,7 +162,7 @@ impl Foreground {
         self.put(connection, known, srtt_us);
     }
 
-    /// What the foreground has asked for and not got, in bytes.
+    /// Bytes that the foreground has requested and not received.
     pub fn expected_bytes(&mut self, now_us: u64, srtt_us: u64) -> u64 {
         self.sweep(now_us, srtt_us);
         if now_us >= self.told.1 {
@@ -165,23 +171,23 @@ impl Foreground {
         self.expected_bytes + self.told.0
     }
 
-    /// What an answer usually is, in bytes; 0 before the first.
+    /// The usual length of a response, in bytes; 0 before the first response.
     pub fn usual_bytes(&self) -> u64 {
         self.usual_bytes.unwrap_or(0)
     }
 
-    /// Whether it was there within [`Policy::away_us`].
+    /// Whether the foreground sent or received a packet within the last [`Policy::away_us`].
     pub fn is_present(&self, now_us: u64) -> bool {
         self.seen_us.is_some_and(|seen_us| now_us < seen_us + self.policy.away_us)
     }
 
-    /// When the expectation may change although nothing is seen, in microseconds.
+    /// The time at which the expected bytes may change although nothing is seen, in microseconds.
     pub fn deadline_us(&self) -> Option<u64> {
         let told_us = (self.told.0 > 0).then_some(self.told.1);
         self.due.first().map(|&(due_us, _)| due_us).into_iter().chain(told_us).min()
     }
 
-    /// A connection, out of the sum.
+    /// Takes a connection out of the map and out of the sum.
     fn take(&mut self, connection: u64) -> Option<Connection> {
         let known = self.connections.remove(&connection)?;
         self.due.remove(&(known.due_us, connection));
@@ -189,7 +195,7 @@ impl Foreground {
         Some(known)
     }
 
-    /// Into the sum.
+    /// Puts a connection into the map and into the sum.
     fn put(&mut self, connection: u64, mut known: Connection, srtt_us: u64) {
         known.expected_bytes = known.expects(&self.policy, self.usual_bytes.is_some());
         known.due_us = known.looked_at_us(srtt_us, &self.policy);
@@ -198,13 +204,14 @@ impl Foreground {
         self.connections.insert(connection, known);
     }
 
-    /// Forgets what will not come, or has come.
+    /// Looks again at the connections whose time has come: a response is over or will not arrive,
+    /// or a new connection carries its request.
     fn sweep(&mut self, now_us: u64, srtt_us: u64) {
         while let Some(&(due_us, connection)) = self.due.first()
             && due_us <= now_us
             && let Some(mut known) = self.take(connection)
         {
-            // The round trip may have become longer since.
+            // The round trip may have become longer since `due_us` was set.
             if known.looked_at_us(srtt_us, &self.policy) > now_us {
                 self.put(connection, known, srtt_us);
                 continue;
@@ -227,7 +234,7 @@ impl Foreground {
         }
     }
 
-    /// The answer of a connection is over.
+    /// Counts the response of a connection, which is over, in the usual length.
     fn learn(&mut self, known: &mut Connection) {
         let got_bytes = std::mem::take(&mut known.got_bytes).min(self.policy.answer_max_bytes);
         if !std::mem::take(&mut known.asked) || got_bytes == 0 {
@@ -256,13 +263,15 @@ impl Connection {
         }
     }
 
-    /// More has come than an answer that is a little longer than usual, or nothing was asked for.
+    /// Whether this is a transfer: more has arrived than a response a little longer than usual
+    /// has, or nothing was requested.
     fn is_transfer(&self) -> bool {
         self.stage == Stage::Receiving && !(self.asked && self.got_bytes <= 2 * self.usual_bytes)
     }
 
-    /// What more will come of it, in bytes. `answers` says whether any answer has come on this line. On an
-    /// uplink none does: less than a segment is then a request or a push, of which all has come.
+    /// Bytes that are still expected on the connection. `answers` says whether any response has
+    /// arrived on this line. On an uplink none does: less than a segment is then a request or a
+    /// push that has arrived completely.
     fn expects(&self, policy: &Policy, answers: bool) -> u64 {
         match self.stage {
             Stage::Receiving if !answers && self.got_bytes < policy.segment_bytes => 0,
@@ -275,7 +284,7 @@ impl Connection {
         }
     }
 
-    /// When it is looked at again where nothing is seen.
+    /// The time at which the connection is looked at again if nothing is seen, in microseconds.
     fn looked_at_us(&self, srtt_us: u64, policy: &Policy) -> u64 {
         match self.stage {
             Stage::Connecting { there_us } => there_us,
@@ -285,8 +294,8 @@ impl Connection {
             }
             Stage::Receiving => {
                 let gap_us = Policy::round_trips(policy.gap_percent, srtt_us).max(1);
-                // A transfer that has lost something waits for its timeout. Less than a segment is a request, or a
-                // push: all of it has come.
+                // A transfer that lost a segment waits for its timeout. Less than a segment is a
+                // request or a push, which has arrived completely.
                 let long = self.got_bytes >= policy.segment_bytes;
                 let pause_us = if self.is_transfer() && long { policy.away_us } else { 0 };
                 self.seen_us + gap_us.max(pause_us)
@@ -304,7 +313,7 @@ mod tests {
     const RTT_US: u64 = 20_000;
     const ANSWER: u64 = 10_000;
 
-    /// One that knows that answers are 10 kB long.
+    /// A foreground whose responses are 10 kB long.
     fn taught() -> Foreground {
         let mut foreground = Foreground::new(&Policy::default());
         foreground.observed(0, 9, Observation::Request, RTT_US, RTT_US);
@@ -330,8 +339,8 @@ mod tests {
         assert_eq!(foreground.expected_bytes(T + RTT_US, RTT_US), 0);
     }
 
-    /// Of an uplink only bytes are seen. A hundred and fifty requests a second are as many connections, of which
-    /// none is a transfer.
+    /// On an uplink only bytes are seen. 150 requests a second are as many connections, and none
+    /// of them is a transfer.
     #[test]
     fn of_small_sendings_nothing_more_is_expected_and_a_transfer_that_pauses_is_not() {
         let mut foreground = Foreground::new(&Policy::default());
@@ -435,8 +444,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is seen: what is expected is bounded, and over some round trips after the last of it; so
-        /// is the memory.
+        /// After any observations: the expected bytes are bounded and become 0 some round trips
+        /// after the last observation. The memory is bounded.
         #[test]
         fn expectations_end(observations in proptest::collection::vec((0u64..9, 0u8..3, 0u64..100_000, 0u64..300_000), 1..200)) {
             let policy = Policy::default().with("remembered_max", 4).unwrap();

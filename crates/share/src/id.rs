@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// By a number that this program has given. Nobody else chooses it, so it needs no keyed hash. Nobody may
-/// depend on the order.
+/// A map by a number that this program has given. No peer chooses the number, so the map needs no
+/// keyed hash. The order of the map means nothing.
 pub(crate) type ById<K, V> = HashMap<K, V, BuildHasherDefault<Numbers>>;
 
-/// Spreads consecutive numbers (Knuth, The Art of Computer Programming 3, 6.4: multiplicative hashing).
+/// Hasher that spreads consecutive numbers (Knuth, The Art of Computer Programming 3, 6.4:
+/// multiplicative hashing).
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Numbers(u64);
 
@@ -25,11 +26,11 @@ impl Hasher for Numbers {
     }
 }
 
-/// Somebody who has a share of his own, whatever number of flows he has.
+/// A user: has one share of the line, whatever number of flows the user has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UserId(pub u64);
 
-/// One connection, or one port for datagrams.
+/// A flow: one connection, or one port for datagrams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FlowId(u64);
 

@@ -1,58 +1,58 @@
-//! What was granted and has not arrived: that of the background by flow, beside what the foreground expects.
+//! The account of bytes that were granted and have not arrived, by flow.
 //!
-//! One ledger a direction. A grant fits where background, foreground and grant together are no more than the
-//! window.
+//! Each direction has one ledger. A grant fits if granted bytes, expected foreground bytes and
+//! the grant together are at most the window.
 
 use crate::id::{ById, FlowId};
 use std::collections::BTreeSet;
 
-/// Bytes granted and not arrived.
+/// The ledger of one direction.
 #[derive(Debug)]
 pub struct Ledger {
     segment_bytes: u64,
     accounts: ById<FlowId, Account>,
     granted_bytes: u64,
-    /// When something of each account was last heard of, and whose it is.
+    /// Time at which each account was last heard of, and its flow.
     waiting: BTreeSet<(u64, FlowId)>,
 }
 
 #[derive(Debug, Default)]
 struct Account {
     granted_bytes: u64,
-    /// When something was last granted to an empty account, or the last full segment arrived.
+    /// Time at which an empty account was last granted bytes, or the last full segment arrived.
     heard_us: u64,
-    /// Has arrived since then.
+    /// Bytes that arrived since then.
     came_bytes: u64,
 }
 
 impl Ledger {
-    /// Nothing is granted. Of who sends less than `segment_bytes` in the time that a grant is held nothing
-    /// was heard: what he does not use is given up.
+    /// An empty ledger. A flow counts as heard when `segment_bytes` of it have arrived. So the
+    /// grants of a flow that sends less in the time that grants are held are given up.
     pub fn new(segment_bytes: u64) -> Ledger {
         Ledger { segment_bytes, accounts: ById::default(), granted_bytes: 0, waiting: BTreeSet::new() }
     }
 
-    /// Granted to all and not arrived, in bytes.
+    /// Bytes granted to all flows that have not arrived.
     pub fn granted_bytes(&self) -> u64 {
         self.granted_bytes
     }
 
-    /// Flows that have anything under way.
+    /// Number of flows with bytes in flight.
     pub fn flows(&self) -> usize {
         self.accounts.len()
     }
 
-    /// Granted to `flow` and not arrived, in bytes.
+    /// Bytes granted to `flow` that have not arrived.
     pub fn granted_to(&self, flow: FlowId) -> u64 {
         self.accounts.get(&flow).map_or(0, |account| account.granted_bytes)
     }
 
-    /// Bytes that fit beside `foreground_bytes` into a window.
+    /// Bytes that still fit into a window of `window_bytes` beside `foreground_bytes`.
     pub fn room(&self, window_bytes: u64, foreground_bytes: u64) -> u64 {
         window_bytes.saturating_sub(self.granted_bytes.saturating_add(foreground_bytes))
     }
 
-    /// `bytes` are granted to `flow`.
+    /// Adds a grant of `bytes` to `flow`.
     pub fn grant(&mut self, now_us: u64, flow: FlowId, bytes: u64) {
         if bytes == 0 {
             return;
@@ -66,7 +66,7 @@ impl Ledger {
         self.granted_bytes += bytes;
     }
 
-    /// `bytes` of `flow` have arrived; how many of them were on the books.
+    /// Records that `bytes` of `flow` have arrived. Returns how many of them had been granted.
     pub fn arrived(&mut self, now_us: u64, flow: FlowId, bytes: u64) -> u64 {
         let taken = self.forgo(flow, bytes);
         if let Some(account) = self.accounts.get_mut(&flow) {
@@ -80,7 +80,8 @@ impl Ledger {
         taken
     }
 
-    /// `bytes` of `flow` will not come; how many were on the books. An account without bytes is closed.
+    /// Removes `bytes` of `flow` that will not arrive. Returns how many of them had been granted.
+    /// An account without bytes is closed.
     pub fn forgo(&mut self, flow: FlowId, bytes: u64) -> u64 {
         let Some(account) = self.accounts.get_mut(&flow) else { return 0 };
         let gone = bytes.min(account.granted_bytes);
@@ -93,13 +94,13 @@ impl Ledger {
         gone
     }
 
-    /// Nothing more of `flow` will come; how many bytes were on the books.
+    /// Removes all bytes of `flow`. Returns how many they were.
     pub fn close(&mut self, flow: FlowId) -> u64 {
         self.forgo(flow, u64::MAX)
     }
 
-    /// Gives up grants of flows of which nothing was heard since `until_us`; the flows, and how many bytes of
-    /// each.
+    /// Gives up the grants of flows that were not heard of after `until_us`. Returns these flows,
+    /// with the bytes of each.
     pub fn expire(&mut self, until_us: u64) -> Vec<(FlowId, u64)> {
         let mut expired = Vec::new();
         while let Some(&(heard_us, flow)) = self.waiting.first() {
@@ -111,7 +112,7 @@ impl Ledger {
         expired
     }
 
-    /// When something was last heard of the flow that was silent longest, in microseconds.
+    /// The time at which the longest silent flow was last heard of, in microseconds.
     pub fn oldest_us(&self) -> Option<u64> {
         self.waiting.first().map(|&(heard_us, _)| heard_us)
     }

@@ -1,14 +1,15 @@
-//! Who may send how much of a line that belongs to somebody else.
+//! Decides how much of a line its owner's neighbours may use.
 //!
-//! One question: may this byte be asked for, or sent, now? The gateway asks it for what servers send (receive
-//! windows) and for what it sends itself, the simulator's gateway for both. No clock and no sockets here:
-//! times are microseconds on any clock that does not go back, observations go in, grants come out.
-//! `docs/sharing.md` has the equations.
+//! One question: may this byte be requested, or sent, now? The gateway asks it for the bytes that
+//! servers send (receive windows) and for the bytes that it sends itself. The simulator's gateway
+//! does the same. The crate has no clock and no sockets: times are microseconds on any monotonic
+//! clock, observations go in, grants come out. `docs/sharing.md` has the equations.
 //!
-//! A [`Line`] is one direction: a [`Scheduler`] says who is next, a [`Ledger`] which bytes are under way, the
-//! [`Foreground`] what its owner expects, an [`Estimator`] delay, base and rate, a law of `leeway-control`
-//! the window, and a [`Policy`] holds every constant. A [`Downlink`] is what comes through sockets: it makes
-//! receive windows of a line's grants.
+//! A [`Line`] is one direction. Its [`Scheduler`] chooses the next flow, its [`Ledger`] counts
+//! the bytes in flight, its [`Foreground`] those that the owner expects. Its [`Estimator`] has
+//! the delay, the base delay and the rate, and a law of `leeway-control` sets the window. A
+//! [`Policy`] holds every constant. A [`Downlink`] turns a line's grants into receive windows of
+//! sockets.
 //!
 //! ```
 //! use leeway_share::{LAW, Line, Next, Policy, UserId};

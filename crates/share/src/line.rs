@@ -1,4 +1,7 @@
-//! One direction of the line: what is known goes in, grants come out.
+//! One direction of the line: observations go in, grants come out.
+//!
+//! A [`Line`] joins the scheduler, the ledger, the foreground, the estimator and the pacer under
+//! one law of `leeway-control`. `docs/sharing.md` has the equations.
 
 mod state;
 
@@ -15,21 +18,21 @@ use crate::scheduler::Scheduler;
 use leeway_control::{Ack, Law, LawSpec, Loss, Path, Phase, Rate};
 pub use state::{Next, State};
 
-/// The law where nothing else is asked for. The target is one segment at the line's rate, and 2 ms at least:
-/// on a fast line a foreground's request of two round trips is 4 ms longer then. Of five samples the median
-/// counts: behind a fair queue some flow always meets no queue at all, and a burst of the foreground is a few
-/// samples.
+/// The default law. The target is one segment at the line's rate, and at least 2 ms: on a fast
+/// line, 2 ms lengthen a foreground request of two round trips by 4 ms. `filter_length` is 1
+/// because the estimator has already made one delay of many samples.
 pub const LAW: &str = "ledbat:delay=queue,target=2ms,segments=1,gain_up=0.25,gain_down=0.25,floor=1,\
                        filter_length=1,slow_start=delay,accelerate=0.1";
 
-/// A base round trip for laws that go by round-trip times: they are told this and the queuing delay.
+/// The base RTT that laws are told, in microseconds. They are told the RTT as this plus the
+/// queuing delay, so laws that use round-trip times work too.
 const TOLD_BASE_US: u32 = 1_000_000;
 
-/// Bytes that came to the foreground since a report that is older than this came at an unknown time: they say
-/// nothing.
+/// Longest time between two reports of the foreground, in microseconds. After a longer gap the
+/// arrival time of the bytes between them is unknown, so they are not counted.
 const RECENT_US: u64 = 1_000_000;
 
-/// See the module.
+/// One direction of a line.
 #[derive(Debug)]
 pub struct Line {
     policy: Policy,
@@ -43,33 +46,33 @@ pub struct Line {
     flows: ById<FlowId, Reach>,
     opened: u64,
     round_end_us: u64,
-    /// A round trip has begun of which the law was not told yet.
+    /// A round trip has begun, and the law was not told of it yet.
     round_start: bool,
-    /// What has arrived in this round trip and in the one before, of background and foreground.
+    /// Bytes of background and foreground that arrived in this round trip and in the one before.
     round_bytes: [u64; 2],
-    /// What has arrived for the foreground since the law was told last.
+    /// Bytes that arrived for the foreground since the law was last told.
     foreground_bytes: u64,
-    /// Bytes modulo 2^32 that have come to the foreground by its own end's last report, and the time of that.
+    /// Total of the foreground's last report, in bytes modulo 2^32, and the time of that report.
     reported: Option<(u32, u64)>,
-    /// The last delay sample.
+    /// Time of the last delay that the estimator gave.
     sampled_us: Option<u64>,
     expired_bytes: u64,
     expired: Vec<FlowId>,
     lost_us: Option<u64>,
-    /// Of all bytes under way, the part of the flows that lost something since the law was told of a
-    /// loss, in millionths.
+    /// Sum over the losses since the law was last told of one: the part of the bytes in flight
+    /// that belonged to the losing flow, in millionths.
     lost_ppm: u64,
-    /// The highest rate of grants, in bytes per second.
+    /// Upper bound on the rate of grants, in bytes per second.
     most_bytes_per_s: u64,
     /// Granted bytes that no announcement covers yet.
     idle_bytes: u64,
     yielded_us: u64,
-    /// Somebody waits since then while the foreground expects something.
+    /// Since when background has waited while the foreground expected bytes.
     yielding_since_us: Option<u64>,
 }
 
 impl Line {
-    /// A line of which nothing is known, under the law of `spec`.
+    /// A line under the law of `spec`, without any observation.
     pub fn new(spec: &LawSpec, policy: &Policy) -> Line {
         Line {
             policy: *policy,
@@ -99,7 +102,7 @@ impl Line {
         }
     }
 
-    /// A flow of `user` begins.
+    /// Opens a flow of `user`.
     ///
     /// # Errors
     /// [`ShareError::TooManyFlows`].
@@ -114,7 +117,7 @@ impl Line {
         Ok(flow)
     }
 
-    /// A flow ends, and what it has under way with it.
+    /// Ends a flow. Its bytes in flight leave the ledger.
     pub fn close(&mut self, flow: FlowId) {
         self.ledger.close(flow);
         self.scheduler.close(flow);
@@ -122,8 +125,9 @@ impl Line {
         self.expired.retain(|&expired| expired != flow);
     }
 
-    /// `flow` wants `bytes` more under way. The answer is how many of them it waits for now: no more than its
-    /// sender can send at once, and than one grant. 0: ask again when something has arrived.
+    /// Requests a grant of `bytes` for `flow`. Returns the bytes that the request is for: at most
+    /// one burst, one part of the window, and what the flow's reach leaves. After 0 the flow
+    /// requests again when some of its bytes have arrived.
     ///
     /// # Errors
     /// [`ShareError::UnknownFlow`].
@@ -132,12 +136,12 @@ impl Line {
         let granted = self.ledger.granted_to(flow);
         let reach = self.flows.get_mut(&flow).ok_or(ShareError::UnknownFlow(flow.number()))?;
         let reach_bytes = reach.bytes(self.estimator.queuing_us(), self.estimator.srtt_us(), &self.policy);
-        // A window is several grants: one that waits for all of another to arrive leaves the line idle for a
-        // round trip.
+        // A window is several grants. With one grant for all of it, the line would be idle for a
+        // round trip until all of it has arrived.
         let part = self.window_bytes() / self.policy.window_parts / segment * segment;
         let burst_bytes = self.burst_bytes();
         self.set_quantum(burst_bytes);
-        // Who has nothing needs enough to begin with.
+        // A flow with nothing in flight needs a whole grant to begin.
         let least = if granted == 0 { self.policy.grant_segments * segment } else { segment };
         let most = burst_bytes.min(part).max(least);
         let asked = bytes.min(most).min(reach_bytes.saturating_sub(granted));
@@ -149,7 +153,8 @@ impl Line {
         Ok(asked)
     }
 
-    /// The same of a datagram that is in hand: it goes whole or not at all, and its sender can send it.
+    /// Requests a grant of `bytes` for a datagram that has arrived. It is granted whole, and
+    /// without regard to the flow's reach, because its sender has already sent it.
     ///
     /// # Errors
     /// [`ShareError::UnknownFlow`].
@@ -162,8 +167,8 @@ impl Line {
         Ok(bytes)
     }
 
-    /// `bytes` of `flow` were let through beyond what it was granted: they are under way as well, and its user
-    /// has had them. What it asked for is withdrawn.
+    /// Records that `bytes` of `flow` were let through without a grant. They count as in flight
+    /// and as given to the flow's user. The flow's request is withdrawn.
     pub fn charge(&mut self, now_us: u64, flow: FlowId, bytes: u64) {
         if self.flows.contains_key(&flow) {
             self.scheduler.grant(flow, bytes);
@@ -171,23 +176,24 @@ impl Line {
         }
     }
 
-    /// `flow` wants nothing now.
+    /// Withdraws the request of `flow`.
     pub fn withdraw(&mut self, flow: FlowId) {
         self.scheduler.withdraw(flow);
     }
 
-    /// `bytes` that were granted to `flow` will not come.
+    /// Removes `bytes` granted to `flow` from the ledger, because they will not arrive.
     pub fn forgo(&mut self, flow: FlowId, bytes: u64) {
         self.ledger.forgo(flow, bytes);
     }
 
-    /// What `flow` can have under way, in bytes, as far as is known.
+    /// The most that `flow` can have in flight, in bytes, as far as is known.
     pub fn reach_bytes(&self, flow: FlowId) -> u64 {
         let (queuing_us, srtt_us) = (self.estimator.queuing_us(), self.estimator.srtt_us());
         self.flows.get(&flow).map_or(0, |reach| reach.bytes(queuing_us, srtt_us, &self.policy))
     }
 
-    /// `flow` has what it wanted: `unused` granted bytes will not come, and its turn is over.
+    /// Ends the turn of `flow`, which has received what it wanted. `unused_bytes` of its grants
+    /// will not arrive.
     pub fn rest(&mut self, flow: FlowId, unused_bytes: u64) {
         self.ledger.forgo(flow, unused_bytes);
         self.scheduler.rest(flow);
@@ -196,7 +202,8 @@ impl Line {
         }
     }
 
-    /// `bytes` of `flow` have arrived, and show this delay, if any.
+    /// Records that `bytes` of `flow` have arrived, with the delay sample they gave, if any.
+    /// Returns what the estimator made of the sample.
     pub fn arrived(&mut self, now_us: u64, flow: FlowId, bytes: u64, sample: Option<Sample>) -> Heard {
         let prior =
             self.ledger.granted_bytes() + self.foreground.expected_bytes(now_us, self.estimator.srtt_us());
@@ -214,7 +221,7 @@ impl Line {
             });
             reach.arrived(now_us, bytes, rtt_us, self.estimator.srtt_us());
         }
-        // After the sample: what came with it did not delay it.
+        // Only after the sample: bytes that arrived with the sample did not delay it.
         self.estimator.arrived(now_us, bytes);
         self.ledger.arrived(now_us, flow, bytes);
         let queuing_us = if let Heard::New(queuing_us) = heard { Some(queuing_us) } else { None };
@@ -222,14 +229,15 @@ impl Line {
         heard
     }
 
-    /// `bytes` of `flow`, sent at `sent_us` at the earliest, were lost. The flow is not named where one
-    /// sender sends for all flows, or where the foreground is never seen: the law is then told of each
-    /// loss.
+    /// Records a loss of `bytes` of `flow`, sent at `sent_us` at the earliest. The flow is `None`
+    /// where one sender sends for all flows, and where the foreground is never seen. The law is
+    /// then told of each loss.
     ///
-    /// While the foreground is there, the law is told of each loss: the queue that overflowed may drop
-    /// the foreground's packets as well. While the foreground is away, the law reduces the window by as
-    /// much as senders would that react to their own losses only: it is told of a loss when the flows
-    /// that lost something had as much under way as all flows together.
+    /// While the foreground is present, the law is told of each loss: the queue that overflowed
+    /// may drop the foreground's packets as well. While the foreground is away, the window
+    /// shrinks as much as the windows of separate senders would. For that, each loss counts as
+    /// the part of the bytes in flight that the losing flow has. The law is told of a loss when
+    /// these parts add up to all bytes in flight.
     pub fn lost(&mut self, now_us: u64, flow: Option<FlowId>, bytes: u64, sent_us: u64) {
         self.lost_us = Some(now_us);
         if let Some(flow) = flow.filter(|_| !self.foreground.is_present(now_us)) {
@@ -244,7 +252,7 @@ impl Line {
         self.law.on_loss(&loss, &self.path());
     }
 
-    /// The foreground was seen on one of its connections.
+    /// Records an observation of the foreground on one of its connections.
     pub fn foreground(&mut self, now_us: u64, connection: u64, observation: Observation) {
         let (srtt_us, base_us) = (self.estimator.srtt_us(), self.estimator.base_us());
         self.foreground.observed(now_us, connection, observation, srtt_us, base_us);
@@ -253,7 +261,7 @@ impl Line {
         }
     }
 
-    /// A report of the foreground's own end of the line came.
+    /// Records a report from the foreground's own end of the line.
     pub fn foreground_reported(&mut self, now_us: u64, report: ForegroundReport) {
         let before = self.reported.replace((report.came_bytes, now_us));
         let more = before
@@ -263,7 +271,7 @@ impl Line {
         self.foreground_came(now_us, more.into());
     }
 
-    /// `bytes` have come to the foreground.
+    /// Counts `bytes` that arrived for the foreground.
     fn foreground_came(&mut self, now_us: u64, bytes: u64) {
         self.estimator.foreground(now_us, bytes);
         self.begin_round(now_us);
@@ -271,7 +279,8 @@ impl Line {
         self.foreground_bytes += bytes;
     }
 
-    /// The next grant. Call it after anything has happened and at the time that it names, until it grants nothing.
+    /// Returns the next grant, or when to call again. Call it after every event and at the time
+    /// that [`Next::Wait`] names, until it grants nothing.
     pub fn next(&mut self, now_us: u64) -> Next {
         let rate = self.estimator.rate_bytes_per_s();
         self.starvation.advance(now_us, self.scheduler.asking() > 0, rate, &self.policy);
@@ -284,9 +293,11 @@ impl Line {
         };
         let srtt_us = self.estimator.srtt_us();
         let expected = self.foreground.expected_bytes(now_us, srtt_us);
-        // Without a sample nothing is known of the line, so until the first one something is always under
-        // way. A window of one segment has no room beside a foreground that always expects a few bytes, and
-        // nothing would come that opens it.
+        // With nothing in flight, one grant is given in any case, if the foreground expects less
+        // than a segment. Otherwise a window of one segment would have no room beside a
+        // foreground that always expects a few bytes, and no acknowledgement would open the
+        // window. Before the first sample the foreground's expectation does not matter: the line
+        // has to be measured.
         let little = expected < self.policy.segment_bytes || self.sampled_us.is_none();
         let alone = self.ledger.granted_bytes() == 0 && little;
         let (window_bytes, most_bytes) = (self.window_bytes(), self.most_bytes(now_us));
@@ -310,8 +321,8 @@ impl Line {
         wake.map_or(Next::Blocked, |at_us| Next::Wait(at_us.max(now_us + 1)))
     }
 
-    /// How long a grant of which nothing arrives is held, in microseconds. Where no delay was heard of for a
-    /// while nothing is known of the line, as in the beginning.
+    /// How long a grant is held if nothing of it arrives, in microseconds. After `first_hold_us`
+    /// without a delay, the line counts as unknown, as in the beginning.
     pub fn hold_us(&self, now_us: u64) -> u64 {
         let hold_us = self.policy.hold_us(self.estimator.srtt_us());
         match self.sampled_us {
@@ -322,12 +333,13 @@ impl Line {
         }
     }
 
-    /// Flows whose grants were given up since this was asked last: those that still want something ask again.
+    /// Returns the flows whose grants expired since the last call. Those that still want bytes
+    /// request again.
     pub fn take_expired(&mut self) -> Vec<FlowId> {
         std::mem::take(&mut self.expired)
     }
 
-    /// How it stands.
+    /// The present state.
     pub fn state(&mut self, now_us: u64) -> State {
         let srtt_us = self.estimator.srtt_us();
         State {
@@ -344,17 +356,17 @@ impl Line {
         }
     }
 
-    /// Whether `flow` waits.
+    /// Whether `flow` has a request that waits.
     pub fn asks(&self, flow: FlowId) -> bool {
         self.scheduler.wants(flow).is_some()
     }
 
-    /// What all flows have under way, in bytes.
+    /// Bytes of all flows in flight.
     pub fn granted_bytes(&self) -> u64 {
         self.ledger.granted_bytes()
     }
 
-    /// Flows that wait.
+    /// Number of flows with a request that waits.
     pub fn asking(&self) -> usize {
         self.scheduler.asking()
     }
@@ -364,7 +376,7 @@ impl Line {
         self.estimator.srtt_us()
     }
 
-    /// The base delay of `path`, in microseconds; nothing before its first exact sample.
+    /// The base delay of `path`, in microseconds; `None` before its first exact sample.
     pub fn base_us(&self, path: u64) -> Option<u32> {
         self.estimator.path_base_us(path)
     }
@@ -374,20 +386,21 @@ impl Line {
         self.foreground.is_present(now_us)
     }
 
-    /// What `flow` has under way, in bytes.
+    /// Bytes of `flow` in flight.
     pub fn granted_to(&self, flow: FlowId) -> u64 {
         self.ledger.granted_to(flow)
     }
 
-    /// The law's window, never below a segment: what foreground and background may have under way together,
-    /// in bytes.
+    /// The law's window, in bytes, and at least a segment: what foreground and background may
+    /// have in flight together.
     pub fn window_bytes(&self) -> u64 {
         (self.law.output().cwnd_q16 >> 16).max(self.policy.segment_bytes)
     }
 
-    /// The largest window: while the foreground is there little more than what the line brings in a round
-    /// trip without a queue. On a line with one queue the law sees to that. Behind a fair queue a flow waits
-    /// for its own packets only, so many flows keep the line from the foreground at a delay that the law allows.
+    /// The bound on the window, in bytes. While the foreground is present, the bound is
+    /// `pipe_percent` of the bytes that the line delivers in a round trip without a queue. On a
+    /// line with one queue the law keeps the window near that. Behind a fair queue each flow
+    /// waits for its own packets only: many flows fill the line at a delay that the law allows.
     fn most_bytes(&self, now_us: u64) -> u64 {
         match self.estimator.pipe_bytes() {
             pipe if pipe > 0 && self.foreground.is_present(now_us) => {
@@ -398,43 +411,45 @@ impl Line {
         }
     }
 
-    /// The bytes that `flow` may be granted before its server hears of the grant, which the server does when
-    /// bytes of the flow come: a burst, the flow's deficit in the scheduler, and the bytes by which the flow has
-    /// less under way than the mean of all flows. Without this a flow with few bytes under way gets no turn: bytes
-    /// that come make the room, and the flow to which they came asks for it.
+    /// Bytes that `flow` may be granted before its server hears of them. A server hears of a
+    /// grant when bytes of the flow arrive and are acknowledged. The bytes are a burst, plus the
+    /// larger of two: the flow's deficit in the scheduler, and what it has less in flight than
+    /// the mean flow (at most a turn). Without this, the flow whose bytes arrive would always
+    /// take the room that they make, and a flow with few bytes in flight would stay slow.
     pub fn ahead_bytes(&self, flow: FlowId) -> u64 {
         let missing = (self.ledger.granted_bytes() / (self.ledger.flows() as u64).max(1))
             .saturating_sub(self.ledger.granted_to(flow));
         self.burst_bytes() + self.scheduler.saved_bytes(flow).max(missing.min(self.policy.turn_bytes))
     }
 
-    /// What is granted together: what a sender needs, and on a fast line what a timer cannot resolve.
+    /// Bytes that are granted together: `grant_segments`, which a sender needs, or what a fast
+    /// line delivers in the `burst_us` that a timer cannot resolve.
     fn burst_bytes(&self) -> u64 {
         let timer = self.estimator.rate_bytes_per_s().saturating_mul(self.policy.burst_us) / 1_000_000;
         (timer / self.policy.segment_bytes).max(self.policy.grant_segments) * self.policy.segment_bytes
     }
 
-    /// Turns are of two segments at least, where one is granted at a time too: a receiver acknowledges a
-    /// single one late (RFC 5681, 4.2).
+    /// Sets the scheduler's quantum: a burst, and at least two segments. A receiver acknowledges
+    /// a single segment late (RFC 5681, 4.2).
     fn set_quantum(&mut self, burst_bytes: u64) {
         self.scheduler.set_quantum(burst_bytes.max(2 * self.policy.segment_bytes));
     }
 
-    /// Tells how many granted bytes no announcement covers yet: they are in the ledger, and not under
-    /// way. Such bytes do not count in the bound of the window while the foreground is there, so that
+    /// Sets the granted bytes that no announcement covers yet. They are in the ledger, and not in
+    /// flight. So they do not count in the bound on the window while the foreground is present:
     /// the bound is on what the line carries.
     pub fn set_idle_bytes(&mut self, bytes: u64) {
         self.idle_bytes = bytes;
     }
 
-    /// Grants go at this rate at most from now on, in bytes per second.
+    /// Limits the rate of grants from now on, in bytes per second.
     pub fn set_most_bytes_per_s(&mut self, bytes_per_s: u64) {
         self.most_bytes_per_s = bytes_per_s;
     }
 
-    /// Of the uplink: the rate of downloads, in bytes per second, whose acknowledgements leave a transfer of the
-    /// foreground what it should have. There is no limit while the foreground sends little, and
-    /// before the rate is known.
+    /// For the uplink: the rate of downloads, in bytes per second, whose acknowledgements take
+    /// `ACKS_PERMILLE` of the uplink. `u64::MAX` (no limit) while the foreground sends less
+    /// than a segment, and before the uplink's rate is known.
     pub fn acknowledged_bytes_per_s(&mut self, now_us: u64) -> u64 {
         let expected = self.foreground.expected_bytes(now_us, self.estimator.srtt_us());
         let rate = self.estimator.rate_bytes_per_s();
@@ -449,7 +464,8 @@ impl Line {
         self.window_bytes_per_s().min(self.most_bytes_per_s)
     }
 
-    /// 1.25 windows a round trip, 2 in slow start; 0 before the first round-trip time.
+    /// The pacing rate that the window gives, in bytes per second: 1.25 windows per round trip, 2
+    /// in slow start. 0 before the first round-trip sample.
     fn window_bytes_per_s(&self) -> u64 {
         let percent = match self.law.output().phase() {
             Phase::SlowStart => self.policy.start_pacing_percent,
@@ -466,7 +482,7 @@ impl Line {
         self.ledger.oldest_us().map(|oldest_us| oldest_us + hold_us)
     }
 
-    /// Grants of which nothing comes are given to others.
+    /// Gives up the grants of flows of which nothing arrived for [`Line::hold_us`].
     fn expire(&mut self, now_us: u64) {
         let hold_us = self.hold_us(now_us);
         let Some(until_us) = now_us.checked_sub(hold_us) else { return };
@@ -488,8 +504,10 @@ impl Line {
         }
     }
 
-    /// Tells the law what has arrived, of `prior` bytes that were under way or expected, and the delay. A
-    /// delay of long ago says nothing of what arrives now, and then the law is told nothing.
+    /// Tells the law of `bytes` that arrived, and of the delay. `prior` is the number of bytes
+    /// that were in flight or expected before. While the last delay is older than two round trips
+    /// (`hold_percent`), the law is told nothing: that delay says nothing about bytes that arrive
+    /// now.
     fn tell(&mut self, now_us: u64, bytes: u64, prior: u64, queuing_us: Option<u32>) {
         self.begin_round(now_us);
         self.round_bytes[0] += bytes;
@@ -500,18 +518,20 @@ impl Line {
         if self.sampled_us.is_none_or(|sampled_us| now_us > sampled_us + stale_us) {
             return;
         }
-        // A queue of what the foreground asked for is not the background's: the ledger makes room for it.
+        // The foreground's part of the queue is not the background's: the ledger makes room for
+        // it.
         let queuing_us = self.estimator.background_us(now_us).saturating_sub(self.allowed_us(now_us));
         let slow_start = self.law.output().phase() == Phase::SlowStart;
         let waiting = self.scheduler.asking() > 0 && !self.estimator.is_limited();
-        // A sender that sends less than it may does not use the window, whatever was granted.
+        // A sender that sends less than it may does not use the window, whatever it was granted.
         let used = prior.min(self.round_bytes[0].max(self.round_bytes[1]));
         let nearly = (used + 2 * self.policy.segment_bytes) * if slow_start { 2 } else { 1 };
         let limited = !waiting && nearly < self.window_bytes();
-        // Who waits does so because the next grant does not fit: the window is used as far as grants go.
+        // A flow waits because the next grant does not fit, so the window is fully used.
         let prior = if waiting { prior.max(self.window_bytes()) } else { prior.max(bytes) };
         let rtt_us = TOLD_BASE_US.saturating_add(queuing_us);
-        // The window is that of both, so what came for both moves it; of a long silence no more than a window.
+        // The window is that of foreground and background, so arrivals of both move it. After a
+        // long silence, one window of foreground bytes counts at most.
         let acked_bytes = bytes + std::mem::take(&mut self.foreground_bytes).min(self.window_bytes());
         let ack = Ack {
             now_us,
@@ -534,8 +554,8 @@ impl Line {
         self.law.on_ack(&ack, &self.path());
     }
 
-    /// The queue beyond the law's target that harms nobody, in microseconds: some segments while the
-    /// foreground is away.
+    /// The queuing delay beyond the law's target that is allowed, in microseconds: that of
+    /// `away_segments` while the foreground is away and no loss was seen for `lossless_us`.
     fn allowed_us(&self, now_us: u64) -> u32 {
         let rate = self.estimator.rate_bytes_per_s();
         let lossy = self.lost_us.is_some_and(|lost_us| now_us < lost_us + self.policy.lossless_us);

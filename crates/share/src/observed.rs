@@ -1,25 +1,27 @@
-//! Round trips of a receive window, from the packets of its connection: from the announcement that
-//! let a segment through to its arrival.
+//! Round trips of a receive window, from the packets of its connection: from the announcement
+//! that let a segment through to the segment's arrival.
 //!
-//! A server sends a segment when the window has room for all of it. So the first announcement whose
-//! right edge is not before the segment's end let it through. Only the first segment of each
-//! announcement counts: those behind it wait for it. No clock: times are arguments, in microseconds.
+//! A server sends a segment when the window has room for all of it. So the segment was let
+//! through by the first announcement whose right edge is at or beyond the segment's end. Only the
+//! first segment of each announcement counts, because the later ones wait for it. This module has
+//! no clock: times are arguments, in microseconds.
 
 use crate::estimator::Certainty;
 use std::collections::VecDeque;
 
-/// What the packets of one connection show. Positions count bytes since it began.
+/// What the packets of one connection show. Positions count bytes since the connection began.
 #[derive(Debug, Default)]
 pub struct Observed {
     /// Everything before it has arrived.
     arrived: u64,
     /// The right edge of the window that was announced last.
     edge: u64,
-    /// Those that may still let something through, the oldest first.
+    /// Announcements that may still let a segment through, the oldest first.
     announced: VecDeque<Announced>,
-    /// What was let through before it says nothing: it may come long after it was given up.
+    /// Segments that end at or before this position give no sample: they were let through before
+    /// the samples were dropped, and may arrive late.
     silent: u64,
-    /// A request was granted, and has not left.
+    /// A request was granted, and has not left yet.
     asks: bool,
 }
 
@@ -27,7 +29,7 @@ pub struct Observed {
 struct Announced {
     edge: u64,
     at_us: u64,
-    /// A segment that it let through has arrived.
+    /// A segment that this announcement let through has arrived.
     used: bool,
 }
 
@@ -36,17 +38,18 @@ struct Announced {
 pub struct Arrived {
     /// Everything before it has arrived.
     pub position: u64,
-    /// The round-trip time that this shows, in microseconds.
+    /// The round-trip sample that this gives, in microseconds.
     pub round_trip: Option<(u32, Certainty)>,
 }
 
 impl Observed {
-    /// A request is about to leave, of which the answer begins a round trip later.
+    /// Records that a request is about to leave. Its response begins a round trip later.
     pub fn ask(&mut self) {
         self.asks = true;
     }
 
-    /// At `at_us` a packet acknowledged everything before a position, and announced an edge.
+    /// Records a packet that left at `at_us`. It acknowledged everything before a position and
+    /// announced a right edge of the window.
     pub fn announced(&mut self, at_us: u64, acknowledged: u64, edge: u64) {
         self.arrived = self.arrived.max(acknowledged);
         if edge > self.edge {
@@ -55,7 +58,8 @@ impl Observed {
         }
     }
 
-    /// At `at_us` data left. With a request what was announced before it lets its answer through.
+    /// Records that data left at `at_us`. If that is a request, its response is let through by
+    /// the window that was announced before, from this time on.
     pub fn sent(&mut self, at_us: u64) {
         if std::mem::take(&mut self.asks) {
             self.announced.clear();
@@ -64,11 +68,13 @@ impl Observed {
         }
     }
 
-    /// At `at_us` a segment arrived; nothing where it was not the next one, or beyond the window.
+    /// Records a segment that arrived at `at_us`. `None` if it is not the next one, or ends
+    /// beyond the window.
     pub fn arrived(&mut self, at_us: u64, from: u64, bytes: u64, segment_bytes: u64) -> Option<Arrived> {
         let position = from.saturating_add(bytes);
         if from != self.arrived || position > self.edge {
-            // Sent again, or after one that was lost (RFC 6298, 3); or a server that does as it likes.
+            // A retransmission, a segment behind a lost one (no sample: RFC 6298, 3), or a server
+            // that ignores the window.
             self.clear();
             return None;
         }
@@ -78,7 +84,8 @@ impl Observed {
         let first = self.announced.front_mut().filter(|announced| speaks && !announced.used);
         let round_trip = first.map(|announced| {
             announced.used = true;
-            // On a slow line a short segment takes less time than the full ones that the base is of.
+            // On a slow line a short segment takes less time than the full segments of the base
+            // delay.
             let whole = bytes >= segment_bytes;
             let certainty = if whole { Certainty::Exact } else { Certainty::LowerBound };
             (passed_us(announced.at_us, at_us), certainty)
@@ -91,14 +98,15 @@ impl Observed {
         self.edge
     }
 
-    /// Nothing came of what was announced: how long a round trip takes at least, in microseconds.
+    /// Gives up the pending samples. Returns the age of the last announcement, in microseconds,
+    /// if it let nothing through: a round trip takes at least this long.
     pub fn given_up(&mut self, now_us: u64) -> Option<u32> {
         let last = self.announced.pop_back().filter(|announced| !announced.used);
         self.clear();
         last.map(|announced| passed_us(announced.at_us, now_us))
     }
 
-    /// What is announced now says nothing.
+    /// Drops the pending samples.
     pub fn clear(&mut self) {
         self.announced.clear();
         self.silent = self.edge;
@@ -120,7 +128,8 @@ mod tests {
         observed.arrived(at_us, from, bytes, MSS).and_then(|arrived| arrived.round_trip)
     }
 
-    /// Linux announces two segments again when the first has arrived: the third was let through then.
+    /// Linux announces two segments again when the first has arrived: that lets the third
+    /// through.
     #[test]
     fn each_segment_is_timed_from_what_let_it_through() {
         let mut observed = Observed::default();
@@ -131,7 +140,7 @@ mod tests {
         assert_eq!(round_trip(&mut observed, 56_000, 2 * MSS, MSS), Some((27_900, Exact)));
     }
 
-    /// After an answer that ended with a short segment, segments begin elsewhere.
+    /// After a response that ended with a short segment, segments begin at other positions.
     #[test]
     fn segments_begin_anywhere() {
         let mut observed = Observed::default();
@@ -167,7 +176,7 @@ mod tests {
         assert_eq!(round_trip(&mut observed, 330_000, 6 * MSS, MSS), Some((28_000, Exact)));
     }
 
-    /// It comes after it was given up, while more is let through.
+    /// Segments arrive after they were given up, while later announcements let more through.
     #[test]
     fn what_comes_late_is_not_timed_from_what_was_let_through_meanwhile() {
         let mut observed = Observed::default();

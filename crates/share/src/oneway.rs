@@ -1,50 +1,52 @@
-//! What the queue of one direction adds to a round trip.
+//! The delay that the queue of one direction adds to a round trip.
 //!
 //! A round trip contains the queues of both directions. The timestamps of TCP (RFC 7323) or of a
-//! tunnel show when a packet left one end or came there, by the clock of that end. So the delay of one
-//! direction is known but for a constant, the difference of the two clocks:
+//! tunnel show when a packet left or reached the other end, by the clock of that end. So the
+//! one-way delay is known except for a constant, which is the difference of the two clocks:
 //!
 //! ```text
-//! delay  = came - left, by two clocks
+//! delay  = arrived - left, by two clocks
 //! excess = delay - least delay
 //! round trip without the queue of this direction = round trip - excess
 //! ```
 //!
-//! Two clocks drift apart, so the least delay may rise by 100 ppm. A queue that stays counts as one of
-//! the other direction, 6 ms more each minute.
+//! Two clocks drift apart, so the least delay may rise by 100 ppm. A lasting queue of this
+//! direction slowly counts as one of the other direction, 6 ms more each minute.
 
-/// Two clocks drift apart by one part in 10,000 at most: 100 ppm, the most of usual quartz crystals.
+/// Two clocks drift apart by at most one part in 10,000: 100 ppm, the tolerance of usual quartz
+/// crystals.
 const DRIFT: u64 = 10_000;
-/// An excess of 60 s or more, in microseconds, says that another clock was read.
+/// An excess of 60 s or more, in microseconds, means that the other end's clock has changed.
 const LONGEST_US: u32 = 60_000_000;
 
 /// The clock of another host, as a packet from it shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClockReading {
-    /// Microseconds modulo 2^32, from any beginning.
+    /// Microseconds modulo 2^32, with any zero.
     pub us: u32,
-    /// The clock is known to count real time. Before that a reading only helps to find the least delay.
+    /// Whether the clock is known to count real time. Before that, a reading only helps to find
+    /// the least delay.
     pub is_known: bool,
 }
 
 /// The least delay of one direction between two clocks.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct OneWay {
-    /// Modulo 2^32 microseconds, and when it was seen.
+    /// The least delay, in microseconds modulo 2^32, and the time at which it was seen.
     least: Option<(u32, u64)>,
 }
 
 impl OneWay {
-    /// The first packet between two clocks left at `left_us` and came at `came_us`. Its delay is known
-    /// to exceed the least by `excess_us`. All times are in microseconds, those of the two clocks
-    /// modulo 2^32.
+    /// Starts with the first packet between two clocks, which left at `left_us` and arrived at
+    /// `came_us`. `excess_us` is by how much its delay is known to exceed the least one. All
+    /// times are in microseconds, those of the two clocks modulo 2^32.
     pub fn new(now_us: u64, left_us: u32, came_us: u32, excess_us: u32) -> OneWay {
         let delay_us = came_us.wrapping_sub(left_us);
         OneWay { least: Some((delay_us.wrapping_sub(excess_us), now_us)) }
     }
 
-    /// A packet left at `left_us` and came at `came_us`, modulo 2^32 microseconds: by how many
-    /// microseconds its delay exceeds the least.
+    /// Returns by how many microseconds the delay of a packet exceeds the least one. The packet
+    /// left at `left_us` and arrived at `came_us`, both modulo 2^32 microseconds.
     pub fn excess_us(&mut self, now_us: u64, left_us: u32, came_us: u32) -> u32 {
         let delay_us = came_us.wrapping_sub(left_us);
         let excess_us = self.least.map(|(least_us, at_us)| {
@@ -66,14 +68,15 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Clock of the other end, which gains `drift_ppm`, when something came that took `back_us`.
+    /// Clock of the other end when a packet left it that took `back_us`. The clock gains
+    /// `drift_ppm`.
     fn there_us(now_us: u64, apart_us: u32, drift_ppm: i64, back_us: u32) -> u32 {
         let gained_us = now_us as i64 * drift_ppm / 1_000_000;
         (now_us as u32).wrapping_add(apart_us).wrapping_add(gained_us as u32).wrapping_sub(back_us)
     }
 
     proptest! {
-        /// Whatever the clocks show.
+        /// For any difference of the clocks.
         #[test]
         fn a_queue_of_one_direction_is_known(
             apart_us in any::<u32>(), start_us in 0..1u64 << 40, least_us in 1u32..300_000,

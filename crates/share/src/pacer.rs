@@ -1,22 +1,22 @@
-//! Grants spread over the round trip, and the part of the line that background has in any case.
+//! Pacing of grants over the round trip, and the least part of the line that background gets.
 
 use crate::policy::Policy;
 
-/// Lets grants go at a rate, a burst of late ones together.
+/// Lets grants go at a rate. Grants that are late go together, up to a burst.
 #[derive(Debug, Default)]
 pub struct Pacer {
     next_us: u64,
-    /// Of a microsecond, in billionths: what rounding would lose.
+    /// Part of a microsecond, in billionths, that rounding would lose.
     carry: u64,
 }
 
 impl Pacer {
-    /// When the next grant may go, in microseconds.
+    /// The time of the next grant, in microseconds.
     pub fn next_us(&self) -> u64 {
         self.next_us
     }
 
-    /// `bytes` go now, at `bytes_per_s`; 0: nothing paces.
+    /// Records that `bytes` go now, at `bytes_per_s`. 0 means no pacing.
     pub fn sent(&mut self, now_us: u64, bytes: u64, bytes_per_s: u64, policy: &Policy) {
         if bytes_per_s == 0 {
             return;
@@ -29,7 +29,8 @@ impl Pacer {
     }
 }
 
-/// `a * b / c`, or the most there is. A division of 128 bits takes ten times as long as one of 64, which most are.
+/// `a * b / c`, or `u64::MAX` on overflow. Most products fit into 64 bits, and a division of 128
+/// bits takes ten times as long.
 pub(crate) fn mul_div(a: u64, b: u64, c: u64) -> u64 {
     match a.checked_mul(b) {
         Some(product) => product / c,
@@ -37,19 +38,22 @@ pub(crate) fn mul_div(a: u64, b: u64, c: u64) -> u64 {
     }
 }
 
-/// A credit of bytes that grows at `min_share` of the line's rate while somebody waits.
+/// The starvation bound: a credit of bytes that grows at `min_share` of the line's rate while
+/// background waits.
 ///
-/// Over any `min_share_us` in which somebody waits, background is granted this part of the line, whatever the
-/// law and the foreground say. What it is granted otherwise counts.
+/// In any `min_share_us` in which background waits, it is granted this part of the line, whatever
+/// the law and the foreground say. Other grants in that time count as well.
 #[derive(Debug, Default)]
 pub struct Starvation {
-    /// Bytes x microseconds x thousandths / 10^9, so that nothing is lost.
+    /// The credit, in 10^-9 bytes (bytes per second x microseconds x thousandths), so that
+    /// nothing is lost by rounding.
     credit_e9: u128,
     at_us: u64,
 }
 
 impl Starvation {
-    /// Time has passed, in which somebody `waited` or nobody did.
+    /// Advances the time to `now_us`. `waited` says whether background waited since the last
+    /// call.
     pub fn advance(&mut self, now_us: u64, waited: bool, rate_bytes_per_s: u64, policy: &Policy) {
         let passed_us = now_us.saturating_sub(self.at_us);
         self.at_us = self.at_us.max(now_us);
@@ -57,22 +61,24 @@ impl Starvation {
         if waited {
             self.credit_e9 += each * u128::from(passed_us);
         }
-        // A turn more than the bound, so that a grant larger than a small bound is possible.
+        // The limit is at least a turn, so that a single grant larger than a small bound is
+        // possible.
         let most = each * u128::from(policy.min_share_us);
         self.credit_e9 = self.credit_e9.min(most.max(u128::from(policy.turn_bytes) * 1_000_000_000));
     }
 
-    /// Whether `bytes` are due.
+    /// Whether the credit covers a grant of `bytes`.
     pub fn covers(&self, bytes: u64) -> bool {
         self.credit_e9 >= u128::from(bytes) * 1_000_000_000
     }
 
-    /// `bytes` were granted.
+    /// Takes a grant of `bytes` from the credit.
     pub fn granted(&mut self, bytes: u64) {
         self.credit_e9 = self.credit_e9.saturating_sub(u128::from(bytes) * 1_000_000_000);
     }
 
-    /// When `bytes` are due if nothing is granted before, in microseconds; nothing where never.
+    /// The time at which the credit covers `bytes` if nothing is granted before, in microseconds;
+    /// `None` if never.
     pub fn due_us(&self, bytes: u64, rate_bytes_per_s: u64, policy: &Policy) -> Option<u64> {
         let each = u128::from(rate_bytes_per_s) * u128::from(policy.min_share_permille);
         let missing = (u128::from(bytes) * 1_000_000_000).saturating_sub(self.credit_e9);

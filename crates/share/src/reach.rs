@@ -1,29 +1,31 @@
-//! How much a sender can have under way: what it is granted beyond that lies idle in the window of all.
+//! The bytes that one sender may have in flight. What it is granted beyond that lies idle in the
+//! window that all flows share.
 //!
-//! As a receiver sizes its buffer (Fisk and Feng 2001, dynamic right-sizing): twice what came in the last
-//! round trip of its path, by which a slow start doubles. A server that is slow, or pauses, is so granted
-//! little more than it sends.
+//! The reach is twice the bytes that arrived in the last round trip of the path, as a receiver
+//! sizes its buffer (Fisk and Feng 2001, dynamic right-sizing). Twice is enough for a slow start.
+//! So a server that is slow, or pauses, is granted little more than it sends.
 
 use crate::estimator::Own;
 use crate::policy::Policy;
 
-/// Of one flow.
+/// The reach of one flow.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Reach {
-    /// What its samples showed.
+    /// What the samples of the flow showed.
     pub own: Own,
-    /// Of its path, as it was known last.
+    /// The last known round-trip time of the flow's path, in microseconds.
     rtt_us: u64,
     round_us: u64,
-    /// In the round trip under way and in the one before; nothing before the first has ended.
+    /// Bytes that arrived in the present round trip and in the one before.
     round_bytes: [u64; 2],
     rounds: u64,
 }
 
 impl Reach {
-    /// What it can have under way, in bytes, on a line with this queue. A queue that others do not meet is
-    /// its own: then it is as much as came, by which that queue becomes shorter. Never less than two segments: a
-    /// receiver acknowledges a lone one late (RFC 5681, 4.2).
+    /// The bytes that the flow may have in flight on a line with this queuing delay. A flow whose
+    /// own samples show a longer queue has a queue of its own. It gets only the bytes that
+    /// arrived, so that its queue becomes shorter. The reach is at least two segments, because a
+    /// receiver acknowledges a single segment late (RFC 5681, 4.2).
     pub fn bytes(&self, queuing_us: u32, srtt_us: u64, policy: &Policy) -> u64 {
         if self.rounds < 2 {
             return policy.initial_segments * policy.segment_bytes;
@@ -34,8 +36,8 @@ impl Reach {
         reach.max(2 * policy.segment_bytes)
     }
 
-    /// `bytes` have come, by a path whose round trip takes `rtt_us`, where that is known; over all paths it
-    /// is `srtt_us`.
+    /// Counts `bytes` that arrived. `rtt_us` is the round-trip time of the path, if known;
+    /// `srtt_us` is that of all paths.
     pub fn arrived(&mut self, now_us: u64, bytes: u64, rtt_us: Option<u64>, srtt_us: u64) {
         self.rtt_us = rtt_us.unwrap_or(self.rtt_us);
         let rtt_us = if self.rtt_us == 0 { srtt_us } else { self.rtt_us };
@@ -48,13 +50,13 @@ impl Reach {
         self.round_bytes[0] += bytes;
     }
 
-    /// What comes of it, in bytes per second, once that is known.
+    /// The flow's rate in bytes per second; `None` in the first two round trips.
     pub fn rate_bytes_per_s(&self) -> Option<u64> {
         let came = self.round_bytes[0].max(self.round_bytes[1]);
         (self.rounds >= 2).then(|| came.saturating_mul(1_000_000).checked_div(self.rtt_us))?
     }
 
-    /// Nothing came of what was granted.
+    /// Records that a grant expired: the flow begins anew with the least reach.
     pub fn silent(&mut self) {
         (self.round_bytes, self.rounds) = ([0; 2], u64::MAX / 2);
     }
@@ -66,7 +68,7 @@ mod tests {
 
     const SEGMENT: u64 = 1460;
 
-    /// After so many segments in each of ten round trips of 20 ms.
+    /// A reach after so many segments in each of ten round trips of 20 ms.
     fn after(segments: u64) -> Reach {
         let mut reach = Reach::default();
         for n in 0..10 * segments {

@@ -1,20 +1,21 @@
-//! Bytes of the recent past, by time.
+//! Counts the bytes that arrived in any part of the recent past.
 
 use crate::policy::Policy;
 use std::collections::VecDeque;
 
-/// Bytes of the last [`Policy::rate_span_us`].
+/// Bytes that arrived, by time, for the last two [`Policy::rate_span_us`].
 #[derive(Debug, Default)]
 pub(crate) struct Recent {
-    /// All bytes until then.
+    /// Total of bytes at each time, modulo 2^64. Times closer than [`Policy::burst_us`] share an
+    /// entry.
     until: VecDeque<(u64, u64)>,
-    /// All bytes until before the first of those.
+    /// The total before the first entry.
     before: u64,
     bytes: u64,
 }
 
 impl Recent {
-    /// `bytes` more.
+    /// Counts `bytes` at `now_us`.
     pub fn keep(&mut self, now_us: u64, bytes: u64, policy: &Policy) {
         self.bytes = self.bytes.wrapping_add(bytes);
         match self.until.back_mut() {
@@ -27,7 +28,7 @@ impl Recent {
         }
     }
 
-    /// Bytes since then.
+    /// Bytes that arrived after `from_us`.
     pub fn since(&self, from_us: u64) -> u64 {
         let before = self.until.partition_point(|&(at_us, _)| at_us <= from_us);
         let until = before.checked_sub(1).map_or(self.before, |last| self.until[last].1);

@@ -1,16 +1,17 @@
-//! What the foreground's own end of the line reports to the far end that sends the background.
+//! Reports from the foreground's own end of the line to the far end that sends the background.
 //!
-//! A relay does not see the home; its client does. The client knows how long responses usually are
-//! ([`Foreground`]) and reports the bytes that the foreground expects. The relay leaves that many bytes of the
-//! window free until the responses have come. So a report goes at once when more is expected, and otherwise a
-//! few times in a round trip. Reports can be lost.
+//! A relay does not see the home; its client does. The client knows how long responses usually
+//! are ([`Foreground`]) and reports the bytes that the foreground expects. The relay leaves this
+//! part of the window free until the responses have arrived. A report goes at once when more is
+//! expected, and otherwise four times in a round trip. Reports can be lost.
 
 use crate::foreground::{Foreground, Observation};
 use crate::policy::Policy;
 
-/// Reports go no more often than this where nothing more is expected: 36 kbit/s.
+/// Least time between two reports if no more is expected, in microseconds: 36 kbit/s.
 const EVERY_US: u64 = 10_000;
-/// A far end that has sent nothing for this time has nothing that could wait for the foreground.
+/// After this time without a packet, in microseconds, the far end has nothing that could wait for
+/// the foreground.
 const MOVING_US: u64 = 3_000_000;
 
 /// One report.
@@ -18,25 +19,25 @@ const MOVING_US: u64 = 3_000_000;
 pub struct ForegroundReport {
     /// Bytes that the foreground expects.
     pub expected_bytes: u32,
-    /// Bytes that have come to the foreground, since any beginning and modulo 2^32.
+    /// Total of bytes that arrived for the foreground, modulo 2^32, from any start.
     pub came_bytes: u32,
 }
 
-/// The foreground as its own end of the line sees it, and what the far end knows of it.
+/// Makes the reports: the foreground as its own end sees it, and what the far end knows of it.
 #[derive(Debug)]
 pub struct Reporter {
     foreground: Foreground,
-    /// What is to be reported.
+    /// The present values.
     current: ForegroundReport,
-    /// The last report, and when it went.
+    /// The last report, and its time in microseconds.
     last: ForegroundReport,
     last_us: u64,
-    /// When the last packet of the far end came; nothing where that is long ago.
+    /// When the last packet of the far end arrived; `None` after [`MOVING_US`] of silence.
     moved_us: Option<u64>,
 }
 
 impl Reporter {
-    /// Nobody was seen yet.
+    /// A reporter that has not seen the foreground yet.
     pub fn new(policy: &Policy) -> Reporter {
         let nothing = ForegroundReport { expected_bytes: 0, came_bytes: 0 };
         Reporter {
@@ -48,8 +49,8 @@ impl Reporter {
         }
     }
 
-    /// Something was seen on the foreground's `connection`, on a line whose round trip is `srtt_us` now and
-    /// `base_us` without a queue.
+    /// Records an observation on the foreground's `connection`. `srtt_us` is the line's present
+    /// round-trip time, and `base_us` is the round-trip time without a queue.
     pub fn observed(
         &mut self,
         now_us: u64,
@@ -64,12 +65,13 @@ impl Reporter {
         self.foreground.observed(now_us, connection, observation, srtt_us, base_us);
     }
 
-    /// A packet of the far end came. Returns whether it is the first for a while.
+    /// Records a packet of the far end. Returns whether it is the first one after a silence.
     pub fn background(&mut self, now_us: u64) -> bool {
         self.moved_us.replace(now_us).is_none()
     }
 
-    /// The report that is to go at `now_us`, if any, on a line whose round trip is `srtt_us`.
+    /// Returns the report that has to go at `now_us`, if any. `srtt_us` is the line's round-trip
+    /// time.
     pub fn report(&mut self, now_us: u64, srtt_us: u64) -> Option<ForegroundReport> {
         let expected_bytes = self.foreground.expected_bytes(now_us, srtt_us);
         self.current.expected_bytes = u32::try_from(expected_bytes).unwrap_or(u32::MAX);
@@ -83,7 +85,8 @@ impl Reporter {
         Some(self.last)
     }
 
-    /// When a report may be due although the foreground is not seen.
+    /// The time at which a report may be due although the foreground is not seen; `None` without
+    /// news.
     pub fn due_us(&self, srtt_us: u64) -> Option<u64> {
         self.moved_us?;
         let expects = self.current.expected_bytes > 0;

@@ -1,13 +1,16 @@
-//! Round trips of a window: from the grant that opens it to the first byte that this lets through.
+//! Round trips of a receive window without packets: from the grant that opens the window to the
+//! first byte that this grant allowed.
 //!
-//! A program that reads from a socket sees several segments at once, some time after they came. Of all grants
-//! whose first byte is among them, the last one was waited for least: it counts. The last byte of a grant
-//! would show a queue of the grant itself.
+//! A program that reads from a socket sees several segments at once, some time after they
+//! arrived. Of all grants whose first byte is among them, the last grant counts, because it
+//! waited least for the program. The last byte of a grant would show the grant's own length as a
+//! queue.
 
 use crate::estimator::Certainty;
 use std::collections::VecDeque;
 
-/// The grants of one flow of which nothing has come. Positions count bytes since the connection began.
+/// The pending samples of one flow: grants of which nothing has arrived. Positions count bytes
+/// since the connection began.
 #[derive(Debug, Default)]
 pub struct RoundTrips {
     timed: VecDeque<Opened>,
@@ -21,15 +24,16 @@ struct Opened {
 }
 
 impl RoundTrips {
-    /// At `now_us` the bytes from position `from` on were let through; at the latest then, where that is a
-    /// lower bound of how long they take.
+    /// Records that at `now_us` the bytes from position `from` on were let through. With
+    /// [`Certainty::LowerBound`], the kernel may have let them through earlier.
     pub fn opened(&mut self, from: u64, now_us: u64, certainty: Certainty) {
         if self.timed.back().is_none_or(|last| last.from < from) {
             self.timed.push_back(Opened { from, at_us: now_us, certainty });
         }
     }
 
-    /// Everything before `position` has come: the round-trip time that this shows, in microseconds.
+    /// Records that everything before `position` has arrived. Returns the round-trip sample that
+    /// this gives, in microseconds.
     pub fn arrived(&mut self, position: u64, now_us: u64) -> Option<(u32, Certainty)> {
         let mut last = None;
         while let Some(opened) = self.timed.pop_front_if(|opened| opened.from < position) {
@@ -38,14 +42,15 @@ impl RoundTrips {
         last
     }
 
-    /// Nothing came of what was granted: how long a round trip takes at least, in microseconds.
+    /// Gives up all pending samples. Returns the age of the last one, in microseconds: a round
+    /// trip takes at least this long.
     pub fn given_up(&mut self, now_us: u64) -> Option<u32> {
         let least = self.timed.back().map(|opened| passed_us(opened.at_us, now_us));
         self.clear();
         least
     }
 
-    /// Nothing more will come, or not of these grants.
+    /// Drops all pending samples.
     pub fn clear(&mut self) {
         self.timed.clear();
     }
@@ -73,7 +78,7 @@ mod tests {
         );
     }
 
-    /// Three grants, 7 ms apart, whose segments are read together: the last was waited for least.
+    /// Three grants, 7 ms apart, whose segments are read together: the last grant waited least.
     #[test]
     fn segments_that_are_read_together_are_no_queue_of_each_other() {
         let mut round_trips = RoundTrips::default();

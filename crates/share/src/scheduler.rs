@@ -1,9 +1,11 @@
-//! Who is next: deficit round robin over users, then over each user's flows (Shreedhar and Varghese 1995).
+//! Chooses the next grant: deficit round robin over users, then over each user's flows (Shreedhar
+//! and Varghese 1995).
 //!
-//! A turn is as long as a web object ([`Policy::turn_bytes`]). A flow in the middle of its turn comes before
-//! all that wait for theirs, and the turn that began first before the others: an object that has begun is
-//! finished before another goes on. What a turn took beyond its quantum is paid back, so bytes are shared,
-//! not turns.
+//! The first turns of a flow are as long as a web object ([`Policy::turn_bytes`]); a flow that
+//! had that much gets shorter ones ([`Scheduler::set_quantum`]). A flow in the middle of its turn
+//! comes before all flows that wait for a turn, and the turn that began first comes first. So an
+//! object that has begun is finished before another one goes on. A flow pays back the bytes that
+//! it took beyond its quantum, so flows share bytes, not turns.
 //!
 //! [`Policy::turn_bytes`]: crate::Policy::turn_bytes
 
@@ -11,40 +13,42 @@ use crate::id::{ById, FlowId, UserId};
 use std::collections::BTreeMap;
 use std::collections::hash_map::Entry;
 
-/// Users, their flows, and who of them asks.
+/// Users, their flows, and the flows that request a grant.
 #[derive(Debug)]
 pub struct Scheduler {
     turn_bytes: i64,
-    /// What a user is given at a time, and a flow that has had a turn.
+    /// Quantum, in bytes, of a user, and of a flow that has had a turn.
     quantum_bytes: i64,
     users: ById<UserId, User>,
     flows: ById<FlowId, Flow>,
-    /// Flows that ask in the middle of their turn, by the turn's number.
+    /// Flows that request a grant in the middle of their turn, by the number of the turn.
     going: BTreeMap<u64, FlowId>,
-    /// Users of whom a flow waits for its turn, by their place in the round.
+    /// Users with a flow that waits for its turn, by their place in the round.
     round: BTreeMap<Place, UserId>,
-    /// The next place in a round, and the next turn's number.
+    /// The next place in a round, and the number of the next turn.
     place: u64,
     asking: usize,
-    /// To all, ever.
+    /// Bytes granted to all users since the start.
     given_bytes: i64,
 }
 
-/// Those who have saved something up come first, then all others in the order in which they came.
+/// A place in a round. Users or flows with a saved deficit (`false`) come first, then the others
+/// (`true`), each in the order of their numbers.
 type Place = (bool, u64);
 
 #[derive(Debug, Default)]
 struct User {
     deficit: i64,
-    /// What turns that its flows are in the middle of may still take.
+    /// Bytes that the user's flows may still take in turns that have begun.
     promised: i64,
     flows: usize,
-    /// To its flows, ever.
+    /// Bytes granted to the user's flows since the start.
     given_bytes: i64,
-    /// What all had been given when a grant left none of its flows waiting.
+    /// `Scheduler::given_bytes` at the grant after which no flow of the user waited. From that on
+    /// the user saves up its share.
     left: Option<i64>,
     place: Place,
-    /// Its flows that wait for their turn, by their place.
+    /// The user's flows that wait for their turn, by their place.
     round: BTreeMap<Place, FlowId>,
 }
 
@@ -52,18 +56,20 @@ struct User {
 struct Flow {
     user: UserId,
     deficit: i64,
-    /// What it was given since it rested.
+    /// Bytes granted to the flow since it rested.
     given_bytes: i64,
-    /// The number of the turn that it is in the middle of; then the deficit is above zero.
+    /// Number of the turn that the flow is in the middle of. During a turn the deficit is above
+    /// 0.
     turn: Option<u64>,
-    /// What its user had been given when a grant left it with nothing to wait for.
+    /// The user's `given_bytes` at the last grant of this flow. From that on the flow saves up
+    /// its share.
     left: Option<i64>,
     place: Place,
     ask_bytes: Option<u64>,
 }
 
 impl Scheduler {
-    /// Nobody is there. A turn is `turn_bytes`.
+    /// A scheduler without users. A turn is `turn_bytes` long.
     pub fn new(turn_bytes: u64) -> Scheduler {
         Scheduler {
             turn_bytes: signed(turn_bytes),
@@ -78,12 +84,12 @@ impl Scheduler {
         }
     }
 
-    /// Users, and flows that have had a turn, are given `bytes` at a time.
+    /// Sets the quantum of users, and of flows that have had a turn, to `bytes` (at most a turn).
     pub fn set_quantum(&mut self, bytes: u64) {
         self.quantum_bytes = signed(bytes).min(self.turn_bytes);
     }
 
-    /// A flow of `user` begins.
+    /// Opens a flow of `user`.
     pub fn open(&mut self, user: UserId, flow: FlowId) {
         if let Entry::Vacant(vacant) = self.flows.entry(flow) {
             let place = Place::default();
@@ -100,7 +106,7 @@ impl Scheduler {
         }
     }
 
-    /// A flow ends; it asks for nothing any more.
+    /// Ends a flow, and its request.
     pub fn close(&mut self, flow: FlowId) {
         self.withdraw(flow);
         self.rest(flow);
@@ -112,7 +118,8 @@ impl Scheduler {
         }
     }
 
-    /// `flow` wants `bytes` now; what it wanted before is forgotten, its place is not.
+    /// Sets the request of `flow` to `bytes`. An earlier request is replaced, and its place is
+    /// kept.
     pub fn ask(&mut self, flow: FlowId, bytes: u64) {
         let Some(one) = self.flows.get_mut(&flow) else { return };
         if one.ask_bytes.replace(bytes).is_none() {
@@ -121,7 +128,7 @@ impl Scheduler {
         }
     }
 
-    /// `flow` wants nothing now.
+    /// Withdraws the request of `flow`.
     pub fn withdraw(&mut self, flow: FlowId) {
         let Some(one) = self.flows.get_mut(&flow) else { return };
         if one.ask_bytes.take().is_some() {
@@ -130,7 +137,8 @@ impl Scheduler {
         }
     }
 
-    /// `flow` has what it wanted: the rest of its turn is not saved up.
+    /// Ends the turn of `flow`, which has received what it wanted. The rest of the turn is not
+    /// saved up.
     pub fn rest(&mut self, flow: FlowId) {
         let Some(one) = self.flows.get(&flow) else { return };
         let (user, asks) = (one.user, one.ask_bytes.is_some());
@@ -145,29 +153,29 @@ impl Scheduler {
         let owner = self.users.get_mut(&user).expect("a flow's user is known");
         owner.left = None;
         owner.promised -= turn_rest;
-        // More than a turn of its own is not saved up.
+        // The user saves up at most one turn beside those that its flows have begun.
         owner.deficit = owner.deficit.min(owner.promised + self.turn_bytes);
         if asks {
             self.enter(flow);
         }
     }
 
-    /// Flows that ask.
+    /// Number of flows with a request.
     pub fn asking(&self) -> usize {
         self.asking
     }
 
-    /// What `flow` asks for.
+    /// The request of `flow`, in bytes.
     pub fn wants(&self, flow: FlowId) -> Option<u64> {
         self.flows.get(&flow)?.ask_bytes
     }
 
-    /// What `flow` has saved up.
+    /// The deficit that `flow` has saved up, in bytes.
     pub fn saved_bytes(&self, flow: FlowId) -> u64 {
         self.flows.get(&flow).map_or(0, |one| u64::try_from(one.deficit).unwrap_or(0))
     }
 
-    /// The flow that is next, and what it asks for.
+    /// The flow whose turn it is, and its request in bytes.
     pub fn head(&mut self) -> Option<(FlowId, u64)> {
         let flow = match self.going.first_key_value() {
             Some((_, &flow)) => flow,
@@ -176,7 +184,8 @@ impl Scheduler {
         Some((flow, self.flows.get(&flow)?.ask_bytes?))
     }
 
-    /// `flow`, which [`Scheduler::head`] named, is given `bytes`; it asks again if it wants more.
+    /// Counts a grant of `bytes` to `flow`, which [`Scheduler::head`] named, and ends its
+    /// request. The flow requests again if it wants more.
     pub fn grant(&mut self, flow: FlowId, bytes: u64) {
         self.withdraw(flow);
         let Some(one) = self.flows.get_mut(&flow) else { return };
@@ -193,7 +202,7 @@ impl Scheduler {
         one.left = Some(owner.given_bytes);
         owner.left = Some(self.given_bytes).filter(|_| owner.round.is_empty());
         self.place += 1;
-        // A user who has given away all it has lets the next go first.
+        // A user without a deficit beyond begun turns lets the next user go first.
         if !owner.round.is_empty() && owner.deficit <= owner.promised {
             let user = one.user;
             self.round.remove(&owner.place);
@@ -203,7 +212,8 @@ impl Scheduler {
         }
     }
 
-    /// The first that may begin a turn, in the order of the rounds.
+    /// The first flow that may begin a turn, in the order of the rounds. Users and flows before
+    /// it without a deficit get their quantum and go to the end.
     fn first(&mut self) -> Option<FlowId> {
         let user = loop {
             let (&place, &user) = self.round.first_key_value()?;
@@ -232,9 +242,9 @@ impl Scheduler {
         }
     }
 
-    /// A flow that asks takes its place. A flow that is granted something asks again when that has come. What
-    /// it would have been given meanwhile it has saved up, and so has its user where no other flow of his
-    /// asked.
+    /// Gives a flow that requests a grant its place. The flow waited for earlier grants to arrive
+    /// before it requested again. Its share of the bytes that others were granted meanwhile is
+    /// added to its deficit. The same holds for its user if no other flow of the user waited.
     fn enter(&mut self, flow: FlowId) {
         let one = self.flows.get_mut(&flow).expect("the caller has found it");
         if let Some(turn) = one.turn {
@@ -258,7 +268,7 @@ impl Scheduler {
         self.place += 1;
     }
 
-    /// A flow that asked gives up its place; its user keeps his where another of his flows waits.
+    /// Takes a flow's place away. Its user keeps a place if another flow of the user waits.
     fn leave(&mut self, flow: FlowId) {
         let one = self.flows.get(&flow).expect("the caller has found it");
         if let Some(turn) = one.turn {
@@ -279,7 +289,8 @@ impl Flow {
     }
 }
 
-/// Whoever has given away all it has, or owes more than a turn, lets the next go first.
+/// Adds a turn to a deficit that is used up. Returns whether a turn can begin: who owes more than
+/// a turn lets the next go first.
 fn begins(deficit: &mut i64, promised: i64, turn_bytes: i64) -> bool {
     if *deficit <= promised {
         *deficit += turn_bytes;
@@ -302,8 +313,8 @@ mod tests {
         FlowId::new(number)
     }
 
-    /// Flows as (user, flow, bytes of each ask), all of which ask again at once: what each user got after
-    /// `grants`.
+    /// Bytes that each user got after `grants`. `flows` are (user, flow, bytes of each request),
+    /// and each flow requests again at once.
     fn shares(flows: &[(u64, u64, u64)], grants: usize) -> BTreeMap<u64, u64> {
         let mut scheduler = Scheduler::new(TURN);
         let mut got: BTreeMap<u64, u64> = flows.iter().map(|&(user, ..)| (user, 0)).collect();
@@ -352,7 +363,8 @@ mod tests {
         }
     }
 
-    /// A server that is far brings a turn's bytes a round trip later, with those that others were granted then.
+    /// A far server's turn would arrive a round trip later, together with later turns of near
+    /// servers.
     #[test]
     fn long_transfers_go_a_grant_at_a_time() {
         let mut scheduler = Scheduler::new(TURN);
@@ -401,8 +413,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the order in which flows ask, of whatever size: users who always ask are equal, but for a
-        /// turn and an ask.
+        /// Users that always request are equal except for a turn and a request, in any order of
+        /// requests and for any size.
         #[test]
         fn users_are_equal(
             mut flows in proptest::collection::vec((0u64..6, 1u64..20_000), 2..40),
@@ -417,7 +429,8 @@ mod tests {
             prop_assert!(most - least <= 3 * TURN + 2 * largest, "{got:?} of {flows:?}");
         }
 
-        /// Whatever happens in whatever order: who asks is found, who does not is not, and nothing is left behind.
+        /// After any steps: exactly the flows with a request are found, and nothing is left
+        /// behind.
         #[test]
         fn the_books_agree(steps in proptest::collection::vec((0u8..6, 0u64..12, 1u64..30_000), 1..300)) {
             let mut scheduler = Scheduler::new(TURN);

@@ -1,44 +1,45 @@
-//! What a line answers.
+//! The answers of a line: what to do next, and its state for people.
 
 use crate::id::FlowId;
 
-/// What to do now.
+/// The answer of [`Line::next`](crate::Line::next).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
-    /// `flow` may have `bytes` more under way. It asks again if it wants more.
+    /// `flow` may have `bytes` more in flight. It requests again if it wants more.
     Grant {
-        /// Whose turn it is.
+        /// The flow whose turn it is.
         flow: FlowId,
-        /// How much.
+        /// Size of the grant.
         bytes: u64,
     },
-    /// Nothing before this time, in microseconds, unless something happens.
+    /// No grant before this time, in microseconds, unless something happens.
     Wait(u64),
-    /// Nothing until something happens.
+    /// No grant until something happens.
     Blocked,
 }
 
-/// How it stands, for people.
+/// The state of a line, for people.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct State {
-    /// What foreground and background may have under way together, in bytes.
+    /// The window: bytes that foreground and background may have in flight together.
     pub window_bytes: u64,
-    /// What the background has under way, in bytes.
+    /// Bytes that the background has in flight.
     pub granted_bytes: u64,
-    /// What the foreground expects, in bytes.
+    /// Bytes that the foreground has requested and not received.
     pub expected_bytes: u64,
     /// The queuing delay, in microseconds.
     pub queuing_us: u32,
     /// Smoothed round-trip time, in microseconds; 0 before the first sample.
     pub srtt_us: u64,
-    /// The line's rate, in bytes per second; 0 before anything is known.
+    /// The highest rate of the line in the last 5 to 10 s, in bytes per second; 0 before anything
+    /// is known.
     pub rate_bytes_per_s: u64,
-    /// Flows that wait.
+    /// Number of flows with a request that waits.
     pub asking: usize,
-    /// Whether the foreground is there.
+    /// Whether the foreground is present.
     pub present: bool,
-    /// Granted bytes that were given up because nothing came of them.
+    /// Bytes of grants that expired, in total.
     pub expired_bytes: u64,
-    /// For how long somebody has waited while the foreground expected something, in microseconds.
+    /// Time in which background waited while the foreground expected bytes, in microseconds.
     pub yielded_us: u64,
 }
