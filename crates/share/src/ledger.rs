@@ -149,7 +149,8 @@ mod tests {
     }
 
     proptest! {
-        /// Bytes are conserved: granted = arrived + forgone + expired + outstanding, for each flow and in the sum.
+        /// Bytes are conserved, for each flow and in the sum: granted = arrived + forgone +
+        /// expired + outstanding.
         #[test]
         fn bytes_are_conserved(steps in proptest::collection::vec((0u8..5, 0u64..5, 0u64..5000), 1..400)) {
             let mut ledger = Ledger::new(1000);

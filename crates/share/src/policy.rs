@@ -4,38 +4,39 @@
 
 use crate::error::ShareError;
 
-/// Least time that a receiver waits for a second segment before it acknowledges a lone one, in
+/// Least time that a receiver waits for a second segment before it acknowledges a single one, in
 /// microseconds: 40 ms in Linux (`TCP_DELACK_MIN`). RFC 5681, 4.2 allows up to 500 ms.
 pub(crate) const LATE_ACK_US: u32 = 40_000;
 
-/// What acknowledgements of downloads may take of a line on which the foreground uploads, in
-/// thousandths of its rate: a twentieth, so that the foreground has 0.95 of it.
+/// The part of the uplink's rate that acknowledgements of downloads may take while the foreground
+/// uploads, in thousandths. A twentieth, so that the foreground has 0.95 of the rate.
 pub(crate) const ACKS_PERMILLE: u64 = 50;
 
-/// An acknowledgement, in bytes: headers of IPv4 and TCP with timestamps (RFC 791, RFC 9293,
-/// RFC 7323). One leaves for each segment, because windows are small.
+/// Length of an acknowledgement, in bytes: headers of IPv4 and TCP with timestamps (RFC 791, RFC
+/// 9293, RFC 7323). One leaves for each segment, because windows are small.
 pub(crate) const ACK_BYTES: u64 = 52;
 
 /// One constant of a [`Policy`].
 #[derive(Debug, Clone, Copy)]
 pub struct Constant {
-    /// Its field.
+    /// Name of the field of [`Policy`].
     pub name: &'static str,
-    /// Its value where nothing else is said.
+    /// The default value.
     pub default: u64,
-    /// The least it can be.
+    /// The least allowed value.
     pub least: u64,
-    /// The most it can be.
+    /// The largest allowed value.
     pub most: u64,
-    /// Of the value.
+    /// Unit of the values.
     pub unit: &'static str,
-    /// Why it is there, and why it has this value.
+    /// What the constant does, and why it has its default value.
     pub reason: &'static str,
 }
 
 macro_rules! policy {
     ($($name:ident = $default:literal, $least:literal..=$most:literal, $unit:literal, $reason:literal;)*) => {
-        /// What a line's owner decides, and what the mechanism needs to know. See [`Policy::CONSTANTS`].
+        /// What a line's owner decides, and the constants of the mechanism. See
+        /// [`Policy::CONSTANTS`].
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub struct Policy {
             $(#[doc = $reason] #[doc = concat!("Unit: ", $unit, ".")] pub $name: u64,)*
@@ -53,7 +54,7 @@ macro_rules! policy {
                 name: stringify!($name), default: $default, least: $least, most: $most, unit: $unit, reason: $reason,
             },)*];
 
-            /// The value of a constant.
+            /// Returns the value of a constant.
             ///
             /// # Errors
             /// [`ShareError::UnknownConstant`].
@@ -76,80 +77,105 @@ macro_rules! policy {
 
 policy! {
     min_share_permille = 10, 0..=500, "thousandths of the line's rate",
-        "Background that waits gets this part of the line over `min_share_us`, whatever the foreground does. 1 % ends \
-         most transfers of text in the time that a person waits, and costs the foreground 1 %.";
+        "Least part of the line's rate for background that waits, whatever the foreground does, \
+         over `min_share_us`. With 1 %, most transfers of text end in the time that a person \
+         waits, and the foreground loses 1 %.";
     min_share_us = 10_000_000, 100_000..=600_000_000, "microseconds",
-        "Time over which `min_share_permille` holds. Ten seconds are shorter than the timeouts of programs.";
+        "Time over which `min_share_permille` holds. Ten seconds are shorter than the timeouts of \
+         programs.";
     segment_bytes = 1460, 536..=9000, "bytes",
-        "A full segment: what windows are counted in. 1460 is that of Ethernet over IPv4.";
+        "Length of a full segment, in which windows are counted. 1460 bytes fit into a packet of \
+         1500 bytes (Ethernet, IPv4 and TCP).";
     initial_segments = 4, 1..=100, "segments",
-        "The law's first window, and the least that `pipe_percent` leaves. Also what a flow is granted of which nothing is known: a \
-         grant beyond what a server sends lies idle. A new line may be slow: RFC 3390's four, not RFC 6928's ten.";
+        "First window of the law, first reach of a flow, and the least window under \
+         `pipe_percent`. Bytes granted beyond what a server sends lie idle, and a new line may be \
+         slow. So it is the four of RFC 3390, not the ten of RFC 6928.";
     turn_bytes = 15_000, 1460..=1_000_000, "bytes",
-        "Quantum of the deficit round robin. What a server sends at once (RFC 6928: ten segments), so that an object \
-         of ten segments is one turn and ends before another begins.";
+        "Quantum of the deficit round robin for a new flow, and the most that is saved up. A \
+         server sends ten segments at once (RFC 6928), so an object of ten segments is one turn, \
+         and ends before another object begins.";
     window_parts = 4, 1..=64, "parts of the window",
-        "One grant is this part of the window at most: with one grant for all of it the line would be idle for a round \
-         trip.";
+        "A grant is at most this part of the window. With one grant for the whole window, the \
+         line would be idle for a round trip.";
     grant_segments = 2, 1..=64, "segments",
-        "One grant. A sender cuts its segments to half of a smaller window (RFC 9293, 3.8.6.2.1).";
+        "Length of a grant. Two segments, because a sender cuts its segments to half of a smaller \
+         window (RFC 9293, 3.8.6.2.1).";
     pacing_percent = 125, 100..=400, "hundredths of a window per round trip",
-        "Rate of grants. Above 100 so that the window stays the limit (RFC 9002, 7.7); little above it, because a \
-         burst of grants comes back as a burst and looks like a queue.";
+        "Rate of grants. Above 100, so that the window limits the rate, not the pacing (RFC 9002, \
+         7.7). Only a little above, because a burst of grants comes back as a burst of data and \
+         looks like a queue.";
     start_pacing_percent = 200, 100..=400, "hundredths of a window per round trip",
-        "The same in slow start, whose window doubles in a round trip (Linux: tcp_pacing_ss_ratio).";
+        "Rate of grants in slow start, in which the window doubles in a round trip (Linux: \
+         tcp_pacing_ss_ratio).";
     burst_us = 1_000, 0..=100_000, "microseconds",
-        "Grants that are late by up to this long are given together: what a timer cannot resolve.";
+        "Grants that are late by up to this time are given together, because a timer has no finer \
+         resolution.";
     hold_percent = 200, 100..=2000, "hundredths of a round trip",
-        "A grant of which nothing has arrived after this is given to others, and a delay of longer ago says nothing: twice \
-         the round trip, because senders acknowledge late and retransmit.";
+        "A grant of which nothing arrived in this time is given to others, and a delay older than \
+         this is not used. Two round trips, because senders acknowledge late and retransmit.";
     hold_least_us = 50_000, 0..=10_000_000, "microseconds",
-        "Added to `hold_percent`: a delayed acknowledgement (40 ms in Linux) and a timer's tick.";
+        "Added to `hold_percent`: a delayed acknowledgement (40 ms in Linux) and a tick of a \
+         timer.";
     first_hold_us = 1_000_000, 1_000..=60_000_000, "microseconds",
-        "Before the first round-trip time is known (RFC 6298, 2.1).";
+        "Time for which a grant is held before the first round-trip sample (RFC 6298, 2.1: \
+         initial RTO of 1 s).";
     base_us = 300_000_000, 1_000_000..=3_600_000_000, "microseconds",
         "Half of the memory of a path's base delay (RFC 6817, 4.2: ten minutes).";
     flows_max = 100_000, 1..=10_000_000, "flows",
-        "Flows that can be open. Bounds the memory.";
+        "Largest number of open flows. Bounds the memory.";
     rate_span_us = 500_000, 10_000..=10_000_000, "microseconds",
-        "Over which a rate is measured. Longer than what waits behind a lost segment takes to come at once.";
+        "Time over which a rate is measured. Bytes that waited behind a lost segment come all at \
+         once; the span is longer than that wait.";
     rate_memory_us = 5_000_000, 100_000..=600_000_000, "microseconds",
-        "Half of the memory of the highest rate: a line that became slower is known after ten seconds.";
+        "Half of the memory of the highest rate. A line that became slower is known after ten \
+         seconds.";
     round_parts = 4, 1..=64, "parts of a round trip",
-        "How often a delay is made of the samples. The law reacts over a round trip, so it needs few of them.";
+        "The samples of each part of a round trip give one delay. The law reacts over a round \
+         trip, so it needs few delays.";
     part_samples = 4, 1..=1000, "samples",
-        "A part with fewer becomes a whole round trip: a single sample may be of a packet that was late for itself.";
+        "A part with fewer samples lasts until it has as many, or for a round trip. A single \
+         sample may be of a packet that was late for reasons of its own.";
     quantile_percent = 40, 0..=99, "hundredths of the samples",
-        "Which of a part's samples is its delay. Programs read late and servers are slow, so it is not the highest; behind \
-         a fair queue some flow always meets no queue, so it is not the least.";
+        "Percentile of a part's samples that is its delay. Not a high one, because programs read \
+         late and servers are slow. Not the least sample, because behind a fair queue some flow \
+         always meets no queue.";
     answers = 8, 1..=1000, "answers",
-        "Over which the usual length of the foreground's answers is averaged: the objects of a page.";
+        "Number of the foreground's responses over which the usual length is averaged: the \
+         objects of a page.";
     answer_max_bytes = 262_144, 1_460..=16_777_216, "bytes",
-        "The longest answer that is expected. What is longer is a transfer, and expected by its rate.";
+        "Length with which a longer response counts in the usual length. A longer response is a \
+         transfer, and is expected by its rate.";
     wait_percent = 300, 100..=10_000, "hundredths of a round trip",
-        "A request of the foreground whose answer has not begun after this is not waited for: the server thinks.";
+        "The response to a foreground request is expected for this time if nothing of it arrives. \
+         After that the server is slow, or the foreground uploads.";
     gap_percent = 150, 100..=10_000, "hundredths of a round trip",
-        "An answer of which nothing came for this long is over. A sender in slow start pauses for a round trip.";
+        "A response of which nothing arrived for this time is over. A sender in slow start pauses \
+         for up to a round trip.";
     remembered_max = 4096, 1..=1_000_000, "entries",
-        "Paths, and connections of the foreground, that are told apart; the one that was used longest ago is forgotten.";
+        "Number of paths, and of connections of the foreground, that are remembered. Beyond that \
+         one is forgotten: the path used longest ago, the connection that most likely is over.";
     transfer_percent = 200, 100..=1000, "hundredths of a round trip's bytes",
-        "What is expected of a transfer, of what came of it in the last round trip. A transfer that is held up doubles \
-         (RFC 5681, slow start): with room for that it is never background that holds it up.";
+        "Expected bytes of a transfer, relative to what arrived of it in the last round trip. \
+         Slow start doubles the rate in a round trip (RFC 5681), so background never holds a \
+         transfer up.";
     pipe_percent = 150, 100..=10_000, "hundredths of what the line brings in a round trip",
-        "The largest window while the foreground is there: what the line brings, and half of that more, by which a line shows \
-         that it brings more.";
+        "Largest window while the foreground is present, relative to what the line delivers in a \
+         round trip without a queue. The additional half tests whether the line can deliver more.";
     away_segments = 3, 0..=1000, "segments",
-        "Queue that background may keep beyond the law's target while the foreground is away. It keeps a line busy whose \
-         grants come in bursts; the first answer of a foreground that comes back waits for it.";
+        "Queue that background may keep beyond the law's target while the foreground is away. \
+         Grants come in bursts, and this queue keeps the line busy between them. The first \
+         response of a returning foreground waits for it.";
     lossless_us = 30_000_000, 0..=3_600_000_000, "microseconds",
-        "After a loss the queue stays within the law's target for this long: the buffer is short, or an AQM drops what \
-         waits. Longer than a window takes to come back from a loss.";
+        "After a loss the queue stays within the law's target for this time, because the buffer \
+         is short, or an AQM drops waiting packets. Longer than a window takes to recover from a \
+         loss.";
     away_us = 500_000, 10_000..=600_000_000, "microseconds",
-        "The foreground is away after this time without a packet. Longer than the gap between two requests of a page.";
+        "The foreground counts as away after this time without a packet. Longer than the gap \
+         between two requests of a page.";
 }
 
 impl Policy {
-    /// The same with a constant changed.
+    /// Returns the policy with one constant changed.
     ///
     /// # Errors
     /// [`ShareError::UnknownConstant`], [`ShareError::OutOfBounds`].
@@ -164,14 +190,15 @@ impl Policy {
         Ok(self)
     }
 
-    /// The same for bytes that are sent here, and not asked for: they leave when they are granted, a segment
-    /// at a time, so nothing comes in bursts for which a line needs a queue. Each sample counts alone, because no
-    /// server has paused in it.
+    /// Returns the policy for bytes that this end sends, instead of requesting them. Such bytes
+    /// leave one segment at a time when they are granted, so they come in no bursts for which the
+    /// line would need a queue. Each sample counts alone, because no server has paused in it.
     pub fn for_sending(self) -> Policy {
         Policy { grant_segments: 1, part_samples: 1, away_segments: 0, ..self }
     }
 
-    /// The same for a program whose timer comes up to 2 ms late: every millisecond, to the millisecond.
+    /// Returns the policy for a program whose timer ticks once per millisecond, and is up to 2 ms
+    /// late.
     pub fn for_timers(self) -> Policy {
         Policy { burst_us: 2_000, ..self }
     }
@@ -181,7 +208,7 @@ impl Policy {
         srtt_us.saturating_mul(percent) / 100
     }
 
-    /// How long a grant of which nothing arrives is held, in microseconds.
+    /// How long a grant is held if nothing of it arrives, in microseconds.
     pub fn hold_us(&self, srtt_us: u64) -> u64 {
         match srtt_us {
             0 => self.first_hold_us,

@@ -1,4 +1,4 @@
-//! The table of constants in docs/sharing.md is that of the code.
+//! Checks that the table of constants in docs/sharing.md is that of the code.
 
 use leeway_share::Policy;
 

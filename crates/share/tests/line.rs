@@ -1,4 +1,4 @@
-//! A direction of the line as a whole: what holds whatever happens.
+//! One direction of the line as a whole: properties that always hold.
 
 use leeway_share::{FlowId, Heard, LAW, Line, Next, Observation, Policy, Sample, UserId};
 use proptest::prelude::*;
@@ -14,8 +14,9 @@ fn exact(rtt_us: u64) -> Option<Sample> {
     Some(Sample::exact(1, rtt_us as u32))
 }
 
-/// A line of `rate` bytes per second on which background always wants more, beside a foreground that asks for
-/// `answer` bytes whenever it has got the last ones, if that is not 0: what background got in `span_us`.
+/// Bytes that background gets in `span_us` on a line of `rate` bytes per second. Background
+/// always wants more. The foreground requests `answer` bytes whenever the last ones have arrived;
+/// 0 means no foreground.
 fn play(policy: &Policy, rate: u64, span_us: u64, answer: u64) -> u64 {
     let mut line = line(policy);
     let flows: Vec<FlowId> = (0..10).map(|user| line.open(UserId(user)).unwrap()).collect();
@@ -78,7 +79,8 @@ fn an_idle_line_is_used_whatever_its_rate() {
 fn beside_a_foreground_that_takes_all_background_gets_its_min_share() {
     for permille in [0u64, 10, 200] {
         let policy = Policy::default().with("min_share_permille", permille).unwrap();
-        // An answer of 204 kB takes two seconds, and the window of a round trip is free before the next one.
+        // A response of 204 kB takes two seconds, and the window is free for a round trip before
+        // the next one.
         let got = play(&policy, 100_000, 60_000_000, 204_400);
         let share = got as f64 / (100_000.0 * 60.0) * 1000.0;
         let permille = permille as f64;
@@ -86,9 +88,10 @@ fn beside_a_foreground_that_takes_all_background_gets_its_min_share() {
     }
 }
 
-/// Ten connections of the home have answers of fifteen segments each in turn, 1.46 MB/s in all: more than a
-/// window after losses, so background gets its least share, from which the window would take minutes to grow.
-/// Without the bound of `pipe_percent`, which ends the growth earlier.
+/// Ten connections of the home get responses of fifteen segments in turn, 1.46 MB/s in all. That
+/// is more than a window after losses, so background gets its least share, with which alone the
+/// window would take minutes to grow. `pipe_percent` is out of the way, because it would end the
+/// growth earlier.
 #[test]
 fn what_comes_for_the_foreground_opens_the_window() {
     let mut line = line(&Policy::default().with("pipe_percent", 10_000).unwrap());
@@ -119,9 +122,9 @@ fn what_comes_for_the_foreground_opens_the_window() {
     assert!(line.window_bytes() > 200_000, "{} bytes", line.window_bytes());
 }
 
-/// 1.25 MB/s behind a fair queue: no flow meets a delay. What is under way is at most one and a half times
-/// what the line brings in a round trip while the foreground is there, also when that has lasted longer than
-/// the highest rate is remembered.
+/// 1.25 MB/s behind a fair queue, where no flow meets a delay. While the foreground is present,
+/// at most one and a half times what the line delivers in a round trip is in flight. That holds
+/// also after the highest rate of the time before is forgotten.
 #[test]
 fn where_nothing_is_delayed_the_window_ends_at_the_pipe_while_the_foreground_is_there() {
     const PIPE: u64 = 1_250 * RTT_US / 1_000;
@@ -167,9 +170,9 @@ fn where_nothing_is_delayed_the_window_ends_at_the_pipe_while_the_foreground_is_
     assert!(rates[0] > 1_100_000 && rates[1] > 900_000, "{rates:?} bytes a second");
 }
 
-/// An uplink of 1.72 Mbit/s on which ten requests of 113 bytes leave the home in a second, so that a few
-/// bytes are always expected. After losses the window is a segment. Neighbours that upload have the line
-/// again in the time that a window takes to grow, without the least share.
+/// An uplink of 1.72 Mbit/s. Ten requests of 113 bytes leave the home each second, so a few bytes
+/// are always expected. After losses the window is a segment. Uploading neighbours get the line
+/// back in the time that a window takes to grow, without the least share.
 #[test]
 fn a_few_bytes_of_the_foreground_do_not_hold_a_window_of_one_segment() {
     const RATE: u64 = 215_000;
@@ -204,8 +207,9 @@ fn a_few_bytes_of_the_foreground_do_not_hold_a_window_of_one_segment() {
     assert!(part > 0.8, "{part:.2} of the line");
 }
 
-/// Ten flows share the window. While the foreground is away, one loss of each of them is one loss for
-/// the law, and two losses of one flow are none. While the foreground is there, each loss counts.
+/// Ten flows share the window. While the foreground is away, one loss of each flow is one loss
+/// for the law, and two losses of one flow are none. While the foreground is present, each loss
+/// counts.
 #[test]
 fn losses_of_some_flows_reduce_the_window_by_their_part() {
     let started = || {
@@ -255,10 +259,10 @@ fn one_who_asks_without_being_open_is_told() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
 
-    /// Whatever is asked, arrives, is lost or is seen, in whatever order: what is under way beside what the
-    /// foreground expects fits into the window when it is granted, but for a grant with nothing else of the
-    /// background under way while the foreground expects nothing or no delay is known, and for `min_share`;
-    /// bytes are conserved; a time that it asks to be woken at is in the future.
+    /// After any requests, arrivals, losses and observations: bytes in flight and expected bytes
+    /// fit into the window at each grant. Exceptions are grants under `min_share`, and a grant
+    /// with nothing else in flight while the foreground expects less than a segment or no delay
+    /// is known. Bytes are conserved. A wake-up time is in the future.
     #[test]
     fn the_window_holds(
         steps in proptest::collection::vec((0u8..8, 0u64..6, 1u64..20_000, 0u64..50_000), 1..400),
@@ -309,7 +313,7 @@ proptest! {
                     Next::Blocked => break,
                 }
             }
-            // What expired is not on the books any more.
+            // Expired grants have left the ledger.
             for (at, &flow) in flows.iter().enumerate() {
                 due[at] = line.granted_to(flow);
             }

@@ -1,5 +1,5 @@
-//! Flows without sockets: what happens to the window when they end, and how they share a line with nobody
-//! else on it.
+//! Downloads on models: flows without sockets, what their end does to the window, and flows that
+//! share a line with a model of a kernel and of servers.
 
 use super::*;
 use crate::line::LAW;
@@ -8,15 +8,15 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-/// Paths.
+/// Numbers of paths.
 const SERVER: u64 = 9;
 const FAR_SERVER: u64 = 1;
 
-/// A downlink under a law, whose flows are of users 1 and 2, and the time.
+/// A downlink under a law, with flows of users 1 and 2, and the present time.
 struct Bench {
     downlink: Downlink,
     now_us: u64,
-    /// Packets are observed.
+    /// Whether packets are seen.
     seen: bool,
 }
 
@@ -30,7 +30,7 @@ impl Bench {
         self.downlink.open(self.now_us, UserId(user), server).unwrap()
     }
 
-    /// Whether `flow` may ask its server for something now.
+    /// Whether `flow` may send a request to its server now.
     fn starts(&mut self, flow: FlowId) -> bool {
         let mut starts = || {
             let ready = self.downlink.start(flow);
@@ -40,7 +40,7 @@ impl Bench {
         starts() || starts()
     }
 
-    /// What `flow` may read of `unread` bytes now.
+    /// Bytes of `unread` that `flow` may read now.
     fn follows(&mut self, flow: FlowId, unread: u64) -> Option<u64> {
         let mut follows = || {
             let ready = self.downlink.follow(flow, unread);
@@ -72,8 +72,9 @@ fn a_flow_that_ends_while_it_asks_leaves_nothing_outstanding() {
     assert_eq!((bench.state().granted_bytes, bench.state().asking), (0, 0));
 }
 
-/// Answers of less than a segment, one after the other on one connection, where the window of all holds what one
-/// request asks for and little more: none waits until what its server leaves unused is given up.
+/// Responses of less than a segment follow each other on one connection. The shared window holds
+/// little more than one request asks for. No request waits until the unused rest of an earlier
+/// grant expires.
 #[test]
 fn a_short_answer_asks_for_no_more_than_it_needs() {
     let mut bench = Bench::new(LAW);
@@ -94,8 +95,8 @@ fn a_short_answer_asks_for_no_more_than_it_needs() {
     }
 }
 
-/// Six flows upload for seconds, in parts. Meanwhile no flow keeps another one from beginning, and
-/// answers that do not come look like no queue.
+/// Six flows upload for seconds, in parts. Meanwhile no flow keeps another one from beginning,
+/// and responses that do not arrive do not look like a queue.
 #[test]
 fn a_long_request_asks_once_and_its_answer_may_come_late() {
     let mut bench = Bench::new(LAW);
@@ -121,8 +122,8 @@ fn a_long_request_asks_once_and_its_answer_may_come_late() {
     assert!(bench.state().granted_bytes > 0, "the next request asks again");
 }
 
-/// A server that echoes, where the window of all holds one segment: its user goes on sending while an answer
-/// waits to be read, and has the end of the answer though nothing comes behind it.
+/// A server echoes, and the shared window holds one segment. The user goes on sending while a
+/// response waits to be read, and gets the end of the response although nothing follows it.
 #[test]
 fn what_waits_to_be_read_keeps_neither_itself_nor_the_request_back() {
     let mut bench = Bench::new(LAW);
@@ -144,7 +145,7 @@ fn what_waits_to_be_read_keeps_neither_itself_nor_the_request_back() {
     bench.downlink.read(bench.now_us, flow, SEGMENT);
 }
 
-/// What the kernel would say of a connection.
+/// A model of the kernel's side of a connection.
 #[derive(Debug, Default)]
 struct Kernel {
     unread: AtomicU64,
@@ -152,13 +153,13 @@ struct Kernel {
     out_of_order: AtomicU32,
     bound: AtomicU32,
     held: AtomicU32,
-    /// How often it was told a bound.
+    /// Number of calls that bounded the window.
     told: AtomicU32,
 }
 
 impl Kernel {
-    /// The window that Linux announces when something has come: whole segments, as far as there is room in a
-    /// buffer of twice the bound, half of which is for what a segment takes beside its bytes: less than that.
+    /// The window that Linux announces when data arrive: whole segments, as far as a buffer of
+    /// twice the bound has room. Half of the buffer is for overhead of segments.
     fn window(&self) -> u64 {
         let room = u64::from(self.bound.load(Relaxed)).saturating_sub(self.unread.load(Relaxed) * 4 / 5);
         room / SEGMENT * SEGMENT
@@ -188,19 +189,19 @@ impl Receiver for Kernel {
     fn acknowledge_at_once(&self) {}
 }
 
-/// A server that sends whole segments as far as it may, without end.
+/// A server that sends whole segments as far as its window allows, without end.
 struct Sender {
     flow: FlowId,
     user: u64,
-    /// One segment in so long, when it has begun to trickle.
+    /// Time between two segments, if the server trickles.
     trickle_us: Option<u64>,
     kernel: Arc<Kernel>,
-    /// By so much farther than others.
+    /// Round-trip time beyond that of other servers, in microseconds.
     farther_us: u64,
-    /// What it has heard of the right edge.
+    /// The right edge that the server has heard of.
     edge: u64,
     sent: u64,
-    /// Segments that have come: all before this, and those.
+    /// Segments that have arrived: all before `next`, and those in `early`.
     next: u64,
     early: BTreeSet<u64>,
     waiting: bool,
@@ -208,27 +209,27 @@ struct Sender {
 
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    /// The gateway looks what has come of time.
+    /// The gateway's timer: the gateway looks for arrived bytes.
     Tick,
-    /// A server that trickles sends its next segment, if it may.
+    /// A server that trickles sends its next segment, if its window allows.
     Drop(usize),
-    /// The server hears of an edge.
+    /// The server hears of a right edge.
     Edge(usize, u64),
-    /// It sends a segment again.
+    /// The server retransmits a segment.
     Again(usize, u64),
-    /// A segment arrives that an edge let through, which was told at that time.
+    /// A segment arrives, with the time at which the edge that let it through was announced.
     Segment(usize, u64, u64),
 }
 
-/// A line, and flows that read what comes as soon as they may.
+/// A line with flows that read bytes as soon as they may.
 struct Line {
     bench: Bench,
     senders: Vec<Sender>,
     events: BinaryHeap<Reverse<(u64, Event)>>,
-    /// Nanoseconds for a segment.
+    /// Time of a full segment on the line, in nanoseconds.
     segment_ns: u64,
     rtt_us: u64,
-    /// What its queue holds.
+    /// Capacity of the queue, in microseconds of the line's rate.
     buffer_us: u64,
     free_at_ns: u64,
     delivered: u64,
@@ -238,7 +239,7 @@ struct Line {
 const SEGMENT: u64 = MSS_BYTES as u64;
 
 impl Line {
-    /// With a queue without end.
+    /// A line with an unlimited queue.
     fn new(law: &str, mbit_per_s: f64, rtt_us: u64, flows: usize) -> Line {
         Line::of_bench(Bench::new(law), mbit_per_s, rtt_us, flows, 0)
     }
@@ -274,7 +275,7 @@ impl Line {
         line
     }
 
-    /// From a server here, or back, without a queue.
+    /// Delay from the server of a flow, or back, without a queue.
     fn way_us(&self, at: usize) -> u64 {
         (self.rtt_us + self.senders[at].farther_us) / 2
     }
@@ -296,7 +297,7 @@ impl Line {
         }
     }
 
-    /// Announces an edge.
+    /// Announces a right edge.
     fn tell(&mut self, at: usize, edge: u64) {
         let acknowledged = self.senders[at].next * SEGMENT;
         let (now_us, flow) = (self.bench.now_us, self.senders[at].flow);
@@ -306,8 +307,8 @@ impl Line {
         self.at(self.bench.now_us + self.way_us(at), Event::Edge(at, edge));
     }
 
-    /// A server sends, because of what was told half a round trip before. What finds the queue full is lost,
-    /// and sent again when those that follow have come.
+    /// A server sends what an edge allows that was announced half a round trip before. A segment
+    /// that finds the queue full is lost, and sent again when the later ones have arrived.
     fn send(&mut self, at: usize, number: u64) {
         let now_us = self.bench.now_us;
         let queue_us = self.queue_us();
@@ -321,7 +322,7 @@ impl Line {
         self.at(self.free_at_ns / 1000 + self.way_us(at), Event::Segment(at, number, told_us));
     }
 
-    /// A segment comes; whether that shows more in order.
+    /// A segment arrives. Returns whether more bytes are in order now.
     fn comes(&mut self, at: usize, number: u64, told_us: u64) -> bool {
         let (now_us, flow) = (self.bench.now_us, self.senders[at].flow);
         if self.bench.seen {
@@ -349,7 +350,7 @@ impl Line {
         true
     }
 
-    /// What a flow may read now, it reads.
+    /// Reads the bytes that a flow may read now.
     fn read(&mut self, at: usize) {
         let flow = self.senders[at].flow;
         loop {
@@ -368,7 +369,7 @@ impl Line {
         }
     }
 
-    /// Those whose turn has come.
+    /// Lets flows go on that were granted what they waited for.
     fn go_on(&mut self) {
         let _ = self.bench.downlink.grant(self.bench.now_us);
         for at in 0..self.senders.len() {
@@ -384,7 +385,7 @@ impl Line {
         }
     }
 
-    /// Bytes delivered within a time.
+    /// Runs for a time, and returns the bytes delivered in it.
     fn run(&mut self, span_us: u64) -> u64 {
         let (before, end_us) = (self.delivered, self.bench.now_us + span_us);
         while self.events.peek().is_some_and(|Reverse((at_us, _))| *at_us < end_us) {
@@ -428,7 +429,7 @@ impl Line {
         self.delivered - before
     }
 
-    /// How much of the line is used within 20 s, and how long its queue is in the mean.
+    /// The used part of the line within 20 s, and the mean queuing delay.
     fn watch(&mut self) -> (f64, u64) {
         let (mut bytes, mut queue_us) = (0, 0);
         for _ in 0..2000 {
@@ -469,7 +470,8 @@ impl Sender {
     }
 }
 
-/// Servers whose answers are one small segment each: the line is known all the same, and a longer way is a queue.
+/// Servers whose responses are one small segment each: the line is known all the same, and a
+/// longer path looks like a queue.
 #[test]
 fn small_answers_show_the_delay() {
     let mut bench = Bench::new(LAW);
@@ -494,7 +496,7 @@ fn small_answers_show_the_delay() {
     }
 }
 
-/// The edge stays where it is from two segments before the end of the first answer.
+/// The right edge stays in place from two segments before the end of the first response.
 #[test]
 fn the_next_answer_begins_as_on_a_new_connection() {
     let mut bench = Bench::new(LAW);
@@ -514,8 +516,8 @@ fn the_next_answer_begins_as_on_a_new_connection() {
     assert_eq!(bench.state().granted_bytes, 2 * SEGMENT);
 }
 
-/// Else the kernel drops what a larger window let through. And it is told again when the first segment is
-/// read, though nothing is different, and not after that.
+/// Otherwise the kernel would drop bytes that a larger window let through. The kernel is told
+/// again when the first segment is read, although the value is the same, and not after that.
 #[test]
 fn a_buffer_holds_what_was_let_through_until_it_was_read() {
     let mut bench = Bench::new(LAW);
@@ -536,7 +538,7 @@ fn a_buffer_holds_what_was_let_through_until_it_was_read() {
 }
 
 impl Line {
-    /// Another connection of that user begins.
+    /// Opens another connection of a user.
     fn add(&mut self, user: u64) -> usize {
         self.senders.push(Sender::new(&mut self.bench, user, 0));
         let at = self.senders.len() - 1;
@@ -546,13 +548,13 @@ impl Line {
         at
     }
 
-    /// Segments that have come to a user.
+    /// Segments that have arrived for a user.
     fn of(&self, user: u64) -> u64 {
         self.senders.iter().filter(|sender| sender.user == user).map(|sender| sender.next).sum()
     }
 }
 
-/// Slow and fast, with a window of fewer segments than there are connections, and of more.
+/// On slow and fast lines, whose windows have fewer or more segments than there are connections.
 #[test]
 fn a_user_with_one_connection_keeps_a_part_beside_one_with_64() {
     for mbit_per_s in [1.72, 10.0, 50.0] {
@@ -563,17 +565,17 @@ fn a_user_with_one_connection_keeps_a_part_beside_one_with_64() {
         let (used, _) = line.watch();
         let [many, one] = [line.of(1) - before[0], line.of(2) - before[1]];
         println!("{mbit_per_s} Mbit/s: {one} beside {many} segments");
-        // Turns are equal, but a connection that has got what it asked for is not in line again before the
-        // next of its segments has come, and others have 64 who are: a fifth at the least, where a 64th is
-        // what connections would share.
+        // Turns are equal. But a connection asks again only after its next segment has arrived,
+        // and the other user has 64 connections that wait. So at least a fifth is required.
+        // Connections that share equally would leave a 64th.
         let least = 0.2;
         let part = one as f64 / many as f64;
         assert!((least..1.34).contains(&part) && used > 0.9, "{mbit_per_s} Mbit/s: {many}, {one}, {used}");
     }
 }
 
-/// Two or four servers that begin fast, so that their windows grow, and then send a segment in 20 to
-/// 129 ms, beside one or two connections of another user.
+/// Two or four servers begin fast, so that their windows grow, and then send a segment every 20
+/// to 129 ms, beside one or two connections of another user.
 #[test]
 fn a_server_that_trickles_does_not_keep_the_others_from_the_line() {
     let cases =
@@ -598,7 +600,7 @@ fn a_server_that_trickles_does_not_keep_the_others_from_the_line() {
         let left = 10.0 - mbit_per_s(slow as f64 * 1e6 / gap_us as f64);
         let said = format!("{fast} beside {slow} in {gap_us} us: {got:.2} of {left:.2} Mbit/s");
         println!("{said}");
-        // What they leave, but for a seventh.
+        // At least 0.85 of what the slow servers leave.
         if got < 0.85 * left {
             wrong.push(said);
         }
@@ -606,7 +608,8 @@ fn a_server_that_trickles_does_not_keep_the_others_from_the_line() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// Slow and fast, near and far, with few connections and with more than the window has segments.
+/// On slow and fast lines, with near and far servers, with few connections and with more
+/// connections than the window has segments.
 #[test]
 fn a_line_with_nobody_else_on_it_is_used_by_all_who_are_there() {
     for (mbit_per_s, rtt_us) in
@@ -619,13 +622,13 @@ fn a_line_with_nobody_else_on_it_is_used_by_all_who_are_there() {
             let (used, queue_us) = line.watch();
             let case = format!("{flows} over {mbit_per_s} Mbit/s, {rtt_us} us");
             assert!(used > 0.85, "{case}: {used}");
-            // The law's target; two segments, with which the shortest round trip was seen; and the one that
-            // is being sent.
+            // 28 ms are far above the law's target. Three segments more: the two with which the
+            // shortest round trip was seen, and the one that is being sent.
             let most_us = 28_000 + 3 * line.segment_ns / 1000;
             assert!(queue_us < most_us, "{case}: {queue_us} us");
             let got = line.senders.iter().zip(before).map(|(sender, before)| sender.sent - before);
             if used * mbit_per_s * 20e6 / 8.0 < 60_000.0 * flows as f64 {
-                // Not all have had some turns.
+                // Some flows may have had no turn yet.
                 continue;
             }
             let (least, most) = (got.clone().min().unwrap(), got.max().unwrap());
@@ -634,7 +637,7 @@ fn a_line_with_nobody_else_on_it_is_used_by_all_who_are_there() {
     }
 }
 
-/// Delays are measured where bytes are read, which tells less.
+/// Without packets, delays are measured at reads, which is less exact.
 #[test]
 fn without_packets_a_line_is_used_as_well() {
     for (mbit_per_s, rtt_us) in [(1.72, 20_000), (10.0, 20_000), (10.0, 100_000), (50.0, 20_000)] {
@@ -649,9 +652,9 @@ fn without_packets_a_line_is_used_as_well() {
     }
 }
 
-/// Once, while nothing was read, the kernel let much more through than it does now. A round trip still ends
-/// with the grant that began it: one that ended with the next grant would last as long as the wait for that,
-/// which would grow with it.
+/// While nothing was read, the kernel let much more through than it does later. A round trip
+/// still ends with the grant that began it. A sample that ended with the next grant would last as
+/// long as the wait for that grant, which would grow with the sample.
 #[test]
 fn what_was_let_through_once_does_not_make_round_trips_long() {
     for rtt_us in [100, 1_000, 20_000] {
@@ -673,7 +676,7 @@ fn what_was_let_through_once_does_not_make_round_trips_long() {
     }
 }
 
-/// The way becomes longer than anything that was ever waited for.
+/// The path becomes longer than any wait for it.
 #[test]
 fn a_way_that_becomes_longer_is_noticed() {
     let mut line = Line::new(LAW, 10.0, 20_000, 10);
@@ -685,7 +688,7 @@ fn a_way_that_becomes_longer_is_noticed() {
     assert!((390_000..900_000).contains(&srtt_us), "{srtt_us} us");
 }
 
-/// Somebody who asks servers that never answer, again and again, over as many connections as he may have.
+/// A user sends requests to servers that never respond, over as many connections as allowed.
 #[test]
 fn silent_servers_do_not_take_the_line() {
     let mut line = Line::new(LAW, 1.72, 20_000, 4);
@@ -700,13 +703,13 @@ fn silent_servers_do_not_take_the_line() {
         got += line.run(5_000);
     }
     let used = got as f64 * 8.0 / 20e6 / 1.72;
-    // Each holds two segments until it is given up, which is more of a window that aims at 28 ms than of a
-    // larger one, and a gain of 0.3 makes up for it slowly: 0.75. With a gain of 1 it is 0.91, but then the
-    // home waits longer.
+    // Each silent connection holds two segments until they expire, which is much of a short
+    // window. The law's small gain makes up for that only slowly.
     assert!(used > 0.7, "{used}");
 }
 
-/// A satellite's way, from the first request on: round trips are few, and the line takes ninety segments in each.
+/// A satellite path, from the first request on. Round trips are few, and each takes ninety
+/// segments.
 #[test]
 fn a_long_way_is_filled_within_a_minute() {
     for (mbit_per_s, flows) in [(1.72, 4), (1.72, 30), (1.72, 200), (10.0, 30)] {
@@ -732,7 +735,7 @@ fn near_and_far_servers_share_a_line() {
     }
 }
 
-/// Connections that say a little now and then, as chats do.
+/// Connections that carry a few bytes now and then, as chats do.
 #[test]
 fn who_says_little_takes_little() {
     let mut line = Line::new(LAW, 1.72, 20_000, 4);
@@ -758,7 +761,7 @@ fn who_says_little_takes_little() {
     assert!(used > 0.8, "{used}");
 }
 
-/// Queues that are full before the law's target is reached: what shows is that segments are lost.
+/// Queues that are full before the law's target is reached, so that only losses show them.
 #[test]
 fn a_short_queue_is_not_kept_full() {
     for (mbit_per_s, rtt_us, packets) in [(10.0, 20_000, 10), (10.0, 20_000, 20), (50.0, 20_000, 50)] {

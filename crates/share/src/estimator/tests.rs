@@ -1,4 +1,4 @@
-//! What samples say of the line.
+//! What the estimator makes of samples.
 
 use super::*;
 use proptest::prelude::*;
@@ -11,14 +11,14 @@ fn bound(path: u64, rtt_us: u32) -> Sample {
     Sample::bound(path, rtt_us)
 }
 
-/// One sample is a part of a round trip, and counts.
+/// An estimator in which each sample is a part of a round trip of its own, and so gives a delay.
 fn alone() -> Estimator {
     let policy = [("part_samples", 1), ("round_parts", 64), ("quantile_percent", 99)];
     let with = |policy: Policy, (name, value)| policy.with(name, value).unwrap();
     Estimator::new(&policy.into_iter().fold(Policy::default(), with))
 }
 
-/// What a flow's first sample says.
+/// The result of a flow's first sample.
 fn first(estimator: &mut Estimator, now_us: u64, sample: Sample) -> Heard {
     estimator.observe(now_us, sample, &mut Own::default())
 }
@@ -61,7 +61,7 @@ fn a_path_that_became_longer_is_believed_after_ten_minutes() {
 #[test]
 fn a_part_of_a_round_trip_says_one_delay() {
     let mut estimator = Estimator::new(&Policy::default());
-    // Of flows of which each has met as much before.
+    // Each flow has met as long a queue before, so no sample is in doubt.
     let mut observe = |now_us, queuing_us: u32| {
         estimator.observe(
             now_us,
@@ -76,7 +76,7 @@ fn a_part_of_a_round_trip_says_one_delay() {
     assert_eq!(observe(40_000, 3_000), Heard::New(3_000));
 }
 
-/// Two servers in turns, a millisecond apart; one pauses for 50 ms while the other does not.
+/// Samples of two servers alternate. One server pauses for 50 ms while the other does not.
 #[test]
 fn a_pause_that_others_contradict_is_no_queue() {
     let mut estimator = alone();
@@ -86,15 +86,16 @@ fn a_pause_that_others_contradict_is_no_queue() {
     }
     assert_eq!(estimator.observe(50_000, exact(1, 70_000), &mut pausing), Heard::Doubt);
     assert_eq!(estimator.queuing_us(), 0);
-    // What it is granted after that takes as long: its server is slow where less comes of it than of others.
+    // Its later grants take as long. A flow with a lower rate than others has a slow server.
     pausing.little = true;
     assert_eq!(estimator.observe(70_000, exact(1, 70_000), &mut pausing), Heard::Doubt);
-    // Else the flow has a queue of its own, as behind a fair queue.
+    // Otherwise the flow has a queue of its own, as behind a fair queue.
     pausing.little = false;
     assert_eq!(estimator.observe(71_000, exact(1, 70_000), &mut pausing), Heard::New(50_000));
 }
 
-/// 1.46 MB/s are known. In 20 ms of a queue 29 kB come; in a pause of all servers nothing.
+/// The known rate is 1.46 MB/s. While a queue of 20 ms drains, 29 kB arrive; during a pause of
+/// all servers, nothing.
 #[test]
 fn a_delay_in_which_the_line_was_idle_is_no_queue() {
     let mut estimator = alone();
@@ -129,7 +130,7 @@ impl Estimator {
 }
 
 proptest! {
-    /// A bound never lowers a base, whatever comes in whatever order; the memory is bounded.
+    /// A lower bound never lowers a base delay, in any order of samples. The memory is bounded.
     #[test]
     fn bounds_teach_nothing(
         samples in proptest::collection::vec(
