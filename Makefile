@@ -72,7 +72,7 @@ fuzz: ## fuzz every harness with libFuzzer for ten minutes each; tools/fuzz.sh t
 	@tools/setup.sh build
 	@tools/fuzz.sh 600
 
-install: ## install the `leeway` program; as root for everybody, with manual, completions, headers, systemd units
+install: ## install the `leeway` program; as root for everybody, with manual, completions, C headers and library, units
 	@tools/setup.sh build
 	@tools/install.sh
 

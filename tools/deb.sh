@@ -1,17 +1,12 @@
 #!/usr/bin/env bash
 # Makes a Debian package of what `make install` puts in place, and prints its path. One package serves Debian 12 and newer.
 # usage: tools/deb.sh [FOLDER]; where the package goes: target/deb by default.
-# LEEWAY_PROGRAM names a program that is built already; LEEWAY_DEB_VERSION is the package's version, by default the workspace's.
+# LEEWAY_PROGRAM as for tools/install.sh, which builds; LEEWAY_DEB_VERSION is the package's version, by default the workspace's.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 main() {
-	local folder=${1:-target/deb} program architecture version
-	program=${LEEWAY_PROGRAM:-${CARGO_TARGET_DIR:-target}/dist/leeway}
-	if [ -z "${LEEWAY_PROGRAM:-}" ]; then
-		cargo build --profile dist --locked --package leeway-cli >&2
-		tools/check_program.py "$program" >&2
-	fi
+	local folder=${1:-target/deb} architecture version
 	version=${LEEWAY_DEB_VERSION:-$(sed -n '0,/^version = "\(.*\)"/s//\1/p' Cargo.toml)}
 	architecture=$(dpkg --print-architecture)
 	# Times in the package are those of the last commit, so that the same commit makes the same package.
@@ -19,8 +14,8 @@ main() {
 	export SOURCE_DATE_EPOCH
 	work=$(mktemp -d)
 	trap 'rm -rf "$work"' EXIT
-	tree "$program" >&2
-	control "$program" "$version" "$architecture"
+	tree >&2
+	control "$version" "$architecture"
 	mkdir -p "$folder"
 	find "$work/root" -print0 | xargs -0 touch --no-dereference --date "@$SOURCE_DATE_EPOCH"
 	dpkg-deb --root-owner-group -Zxz --build "$work/root" "$folder/leeway_${version}_$architecture.deb" >&2
@@ -31,7 +26,7 @@ main() {
 tree() {
 	local root=$work/root doc=$work/root/usr/share/doc/leeway
 	umask 022
-	LEEWAY_PROGRAM=$1 DESTDIR=$root PREFIX=/usr tools/install.sh >/dev/null
+	DESTDIR=$root PREFIX=/usr LIBDIR=$(libraries) tools/install.sh >/dev/null
 	# dpkg keeps the list of files.
 	rm "$root/usr/share/leeway/manifest"
 	find "$root/usr/share/man" -type f -exec gzip -9n {} +
@@ -46,6 +41,11 @@ tree() {
 	elsewhere CHANGELOG.md | gzip -9n >"$doc/NEWS.md.gz"
 	elsewhere README.md >"$doc/README.md"
 	install -D -m 644 -t "$doc/examples" packaging/grafana/leeway-gateway.json packaging/prometheus/leeway-gateway.rules.yml
+}
+
+# Where Debian has libraries of this architecture.
+libraries() {
+	echo "/usr/lib/$(dpkg-architecture --query DEB_HOST_MULTIARCH)"
 }
 
 # elsewhere FILE: a page of the top folder, whose links lead to the repository.
@@ -70,14 +70,18 @@ changelog() {
 }
 
 control() {
-	local program=$1 version=$2 architecture=$3 root=$work/root depends file
+	local version=$1 architecture=$2 root=$work/root depends file
 	mkdir -p "$root/DEBIAN" "$work/shlibs/debian"
 	# dpkg-shlibdeps wants a source package around it.
 	printf 'Source: leeway\n\nPackage: leeway\nArchitecture: any\n' >"$work/shlibs/debian/control"
-	depends=$(cd "$work/shlibs" && dpkg-shlibdeps -O "$root/usr/bin/leeway" | sed -n 's/^shlibs:Depends=//p')
+	depends=$(cd "$work/shlibs" && dpkg-shlibdeps -O "$root/usr/bin/leeway" "$root$(libraries)/libleeway_utp.so" |
+		sed -n 's/^shlibs:Depends=//p')
 	sed -e "s/@VERSION@/$version/" -e "s/@ARCHITECTURE@/$architecture/" -e "s/@DEPENDS@/$depends/" \
 		-e "s/@SIZE@/$(du -sk --exclude DEBIAN "$root" | cut -f 1)/" packaging/debian/control >"$root/DEBIAN/control"
 	(cd "$root" && find etc -type f -printf '/%p\n' | sort) >"$root/DEBIAN/conffiles"
+	# The dynamic linker's cache is made anew, and a package of a program that is linked with the library depends on this one.
+	echo activate-noawait ldconfig >"$root/DEBIAN/triggers"
+	echo "libleeway_utp 0 leeway (>= $version)" >"$root/DEBIAN/shlibs"
 	for file in postinst prerm postrm; do
 		install -m 755 "packaging/debian/$file" "$root/DEBIAN/$file"
 	done

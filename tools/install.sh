@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
 # Installs the program. As root, or with DESTDIR or PREFIX (/usr/local), for everybody: the program, a manual page for each
-# command, the pages for who shares a line, completions, the C headers, the systemd units and examples of what they read. Otherwise where cargo puts programs.
-# usage: tools/install.sh [uninstall]; LEEWAY_PROGRAM names a program that is built already
+# command, the pages for who shares a line, completions, the C headers, libleeway_utp (in LIBDIR, PREFIX/lib by default),
+# the systemd units and examples of what they read. Otherwise the program alone, where cargo puts programs.
+# usage: tools/install.sh [uninstall]; LEEWAY_PROGRAM names a program that is built already, with libleeway_utp beside it
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 readonly prefix=${PREFIX:-/usr/local} root=${DESTDIR:-}
+readonly libraries=${LIBDIR:-$prefix/lib}
 # What was installed, a path in a line without DESTDIR, folders that were made with a slash at the end.
 readonly manifest=$root$prefix/share/leeway/manifest
 # Pages of docs/ for who shares a line.
@@ -29,6 +31,8 @@ everything() {
 	if [ -z "${LEEWAY_PROGRAM:-}" ]; then
 		cargo build --profile dist --locked --package leeway-cli
 		tools/check_program.py "$program"
+		# By itself: together with the program, cargo would build it with the features that the program needs.
+		cargo build --profile dist --locked --package leeway-utp-c
 	fi
 	work=$(mktemp -d)
 	trap 'rm -rf "$work"' EXIT
@@ -49,8 +53,9 @@ everything() {
 	for file in control/*.h; do
 		put 644 "$file" "$prefix/include/leeway/${file##*/}"
 	done
-	package >"$work/leeway.pc"
+	package packaging/headers/leeway.pc.in >"$work/leeway.pc"
 	put 644 "$work/leeway.pc" "$prefix/share/pkgconfig/leeway.pc"
+	utp "${program%/*}"
 	for file in packaging/systemd/*.{service,socket}; do
 		sed -E "s|=/usr(/local)?/bin/|=$prefix/bin/|" "$file" >"$work/unit"
 		put 644 "$work/unit" "$prefix/lib/systemd/system/${file##*/}"
@@ -61,6 +66,37 @@ everything() {
 	put 644 packaging/gateway.toml "$prefix/share/leeway/gateway.toml"
 	echo "for ordinary users: systemd-sysusers, then systemctl enable --now leeway-helper.socket"
 	echo "to load the laws of /etc/leeway/laws.conf at boot: systemctl enable --now leeway-kernel"
+	linker_cache
+}
+
+# utp FOLDER: the C library that was built there, in a folder of headers that hides no libutp.
+utp() {
+	local name=libleeway_utp soname file
+	for file in "$name.so" "$name.a"; do
+		[ -f "$1/$file" ] || fail "there is no $1/$file; cargo build --package leeway-utp-c makes it, with the program's --profile"
+	done
+	soname=$(readelf --dynamic "$1/$name.so" | sed -nE 's/.*\(SONAME\).*\[(.*)\]$/\1/p')
+	[ -n "$soname" ] || fail "$1/$name.so has no SONAME; crates/utp-c/build.rs gives it one"
+	# libleeway_utp.so.0 of version 0.1.0: libleeway_utp.so.0.1.0.
+	file=$soname.$(version | cut -d . -f 2-)
+	strip --strip-unneeded -o "$work/$file" "$1/$name.so"
+	strip --strip-debug --enable-deterministic-archives -o "$work/$name.a" "$1/$name.a"
+	put 644 "$work/$file" "$libraries/$file"
+	put_link "$file" "$libraries/$soname"
+	put_link "$soname" "$libraries/$name.so"
+	put 644 "$work/$name.a" "$libraries/$name.a"
+	put 644 crates/utp-c/include/utp.h "$prefix/include/leeway-utp/utp.h"
+	# Some programs for libutp include <libutp/utp.h>.
+	put_link ../utp.h "$prefix/include/leeway-utp/libutp/utp.h"
+	package packaging/utp/leeway_utp.pc.in >"$work/leeway_utp.pc"
+	put 644 "$work/leeway_utp.pc" "$libraries/pkgconfig/leeway_utp.pc"
+}
+
+# Tells the dynamic linker of this machine which libraries are there now.
+linker_cache() {
+	if [ "$(id -u)" -eq 0 ] && [ -z "$root" ] && command -v ldconfig >/dev/null; then
+		ldconfig
+	fi
 }
 
 completions() {
@@ -76,20 +112,34 @@ page() {
 		-e "s#\]\($repository/docs/($beside)#](\1#g" "$1"
 }
 
-# For pkg-config.
+# package FILE: for pkg-config.
 package() {
-	local version
-	version=$(sed -nE 's/^#define LEEWAY_VERSION +"(.*)"/\1/p' control/leeway.h)
-	sed -e "s|@PREFIX@|$prefix|" -e "s/@VERSION@/$version/" packaging/headers/leeway.pc.in
+	# shellcheck disable=SC2016 # pkg-config puts the prefix in its place
+	sed -e "s|@PREFIX@|$prefix|" -e "s|@LIBDIR@|${libraries/#$prefix\//'${prefix}/'}|" -e "s/@VERSION@/$(version)/" "$1"
+}
+
+version() {
+	sed -nE 's/^#define LEEWAY_VERSION +"(.*)"/\1/p' control/leeway.h
 }
 
 # put MODE FROM TO: TO without DESTDIR
 put() {
-	note_folders "$(dirname "$manifest")"
-	note_folders "$root$(dirname "$3")"
+	place "$3"
 	install -D -m "$1" "$2" "$root$3"
-	note "$3"
-	echo "installed $root$3"
+}
+
+# put_link TARGET TO: TO without DESTDIR
+put_link() {
+	place "$2"
+	ln -sf "$1" "$root$2"
+}
+
+# place TO: the folder of what is installed, and a line in the manifest.
+place() {
+	note_folders "$(dirname "$manifest")"
+	note_folders "$root$(dirname "$1")"
+	note "$1"
+	echo "installs $root$1"
 }
 
 # Notes the folders that are not there yet, and makes them.
@@ -133,6 +183,7 @@ uninstall() {
 			;;
 		esac
 	done
+	linker_cache
 }
 
 fail() {

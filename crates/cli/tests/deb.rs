@@ -2,7 +2,7 @@
 
 mod live;
 
-use live::{has, leeway, ready, succeed, text};
+use live::{has, installable, ready, succeed, text};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,7 +12,7 @@ const TOP: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 /// A package of the program under test.
 fn package(folder: &Path, version: &str) -> PathBuf {
     let mut make = Command::new(Path::new(TOP).join("tools/deb.sh"));
-    make.arg(folder).env("LEEWAY_PROGRAM", leeway()).env("LEEWAY_DEB_VERSION", version);
+    make.arg(folder).env("LEEWAY_PROGRAM", installable()).env("LEEWAY_DEB_VERSION", version);
     PathBuf::from(text(&succeed(&mut make).stdout).trim())
 }
 
@@ -88,6 +88,7 @@ fn lives_and_dies_in(suite: &str, folder: &Path, first: &Path, second: &Path) {
     assert!(debian.read("etc/leeway/gateway.toml").is_err(), "`leeway gateway init` writes it");
 
     pages_of_the_operator(&debian);
+    library_in_c(&debian);
 
     // What somebody has written survives an upgrade and a removal.
     std::fs::write(debian.0.join("etc/leeway/laws.conf"), "ledbat # mine\n").unwrap();
@@ -103,6 +104,7 @@ fn lives_and_dies_in(suite: &str, folder: &Path, first: &Path, second: &Path) {
     assert_eq!(debian.read("var/lib/leeway/relay/key").unwrap(), "secret");
 
     debian.succeed(&["dpkg", "--purge", "leeway"]);
+    assert!(!debian.succeed(&["ldconfig", "--print-cache"]).contains("leeway"), "the linker's cache");
     let after = debian.files();
     // The group stays, as Debian has it, and so do backups of the files that it is in.
     let left: Vec<_> = after.difference(&before).filter(|name| !name.ends_with("group-")).collect();
@@ -129,6 +131,25 @@ fn pages_of_the_operator(debian: &Debian) {
             assert!(there || far, "{page}: {link}");
         }
     }
+}
+
+/// The dynamic linker has the library in its cache, and a program that pkg-config's flags link starts.
+fn library_in_c(debian: &Debian) {
+    let cached = debian.succeed(&["ldconfig", "--print-cache"]);
+    assert!(cached.contains("libleeway_utp.so.0 "), "{cached}");
+    let library = cached.lines().find(|line| line.contains("libleeway_utp.so.0 ")).unwrap();
+    let library = Path::new(library.split("=> /").nth(1).unwrap()).parent().unwrap();
+    let mut asked = Command::new("pkg-config");
+    asked.args(["--cflags", "--libs", "leeway_utp"]).env("PKG_CONFIG_SYSROOT_DIR", &debian.0);
+    let flags = succeed(asked.env("PKG_CONFIG_PATH", debian.0.join(library).join("pkgconfig")));
+    let source = debian.0.join("program.c");
+    let program = "#include <utp.h>\n#include <stdio.h>\nint main(void) { utp_context *context = utp_init(2); \
+        printf(\"%d %d\\n\", leeway_utp_set_law(context, \"ebb\"), leeway_utp_set_law(context, \"none\")); }\n";
+    std::fs::write(&source, program).unwrap();
+    let mut cc = Command::new("cc");
+    cc.arg(&source).args(text(&flags.stdout).split_whitespace()).arg("-o").arg(debian.0.join("program"));
+    succeed(&mut cc);
+    assert_eq!(debian.succeed(&["/program"]), "0 -1\n");
 }
 
 #[test]

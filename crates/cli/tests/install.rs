@@ -2,7 +2,7 @@
 
 mod live;
 
-use live::{leeway, succeed, text};
+use live::{installable, leeway, succeed, text};
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ fn tree(folder: &Path) -> BTreeSet<(PathBuf, Option<Vec<u8>>)> {
 
 fn install(root: &Path, words: &[&str]) -> Command {
     let mut command = Command::new(Path::new(TOP).join("tools/install.sh"));
-    command.args(words).env("DESTDIR", root).env("PREFIX", "/usr").env("LEEWAY_PROGRAM", leeway());
+    command.args(words).env("DESTDIR", root).env("PREFIX", "/usr").env("LEEWAY_PROGRAM", installable());
     command
 }
 
@@ -55,6 +55,13 @@ fn uninstall_leaves_what_was_there_before_install_and_nothing_else() {
         "usr/share/fish/vendor_completions.d/leeway.fish",
         "usr/include/leeway/leeway_laws.h",
         "usr/share/pkgconfig/leeway.pc",
+        "usr/lib/libleeway_utp.so.0.1.0",
+        "usr/lib/libleeway_utp.so.0",
+        "usr/lib/libleeway_utp.so",
+        "usr/lib/libleeway_utp.a",
+        "usr/lib/pkgconfig/leeway_utp.pc",
+        "usr/include/leeway-utp/utp.h",
+        "usr/include/leeway-utp/libutp/utp.h",
         "usr/lib/systemd/system/leeway-relay.service",
         "usr/share/leeway/gateway.toml",
         "usr/share/doc/leeway/operator.md",
@@ -94,16 +101,19 @@ fn a_changed_configuration_stays() {
     );
 }
 
+/// What pkg-config says of a package that is installed below `root`.
+fn pkg_config(root: &Path, folder: &str, words: &[&str]) -> String {
+    let mut asked = Command::new("pkg-config");
+    asked.args(words).env("PKG_CONFIG_SYSROOT_DIR", root);
+    text(&succeed(asked.env("PKG_CONFIG_PATH", root.join(folder))).stdout)
+}
+
 #[test]
 fn a_program_in_c_finds_the_headers_by_pkg_config() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path();
     succeed(&mut install(root, &[]));
-    let asked = |what: &str| {
-        let mut asked = Command::new("pkg-config");
-        asked.args([what, "leeway"]).env("PKG_CONFIG_SYSROOT_DIR", root);
-        text(&succeed(asked.env("PKG_CONFIG_PATH", root.join("usr/share/pkgconfig"))).stdout)
-    };
+    let asked = |what| pkg_config(root, "usr/share/pkgconfig", &[what, "leeway"]);
     let (version, flags) = (asked("--modversion"), asked("--cflags"));
     let version = version.trim();
     assert_eq!(version, env!("CARGO_PKG_VERSION"));
@@ -118,6 +128,59 @@ fn a_program_in_c_finds_the_headers_by_pkg_config() {
         [0, 1, 2].map(|part| version.split('.').nth(part).unwrap().parse::<u32>().unwrap());
     let number = 10_000 * major + 100 * minor + patch;
     assert_eq!(text(&said.stdout), format!("{version} {number} newreno\n"));
+}
+
+#[test]
+fn a_program_for_libutp_finds_the_library_by_pkg_config() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    // Below another folder than the headers, as Debian has it.
+    let libraries = "usr/lib/some-machine";
+    succeed(install(root, &[]).env("LIBDIR", format!("/{libraries}")));
+    let asked = |words: &[&str]| {
+        pkg_config(root, &format!("{libraries}/pkgconfig"), &[words, &["leeway_utp"]].concat())
+    };
+    assert_eq!(asked(&["--modversion"]).trim(), env!("CARGO_PKG_VERSION"));
+    let source = Path::new(TOP).join("crates/utp-c/tests/cat.c");
+    let link = |name: &str, flags: &[&str], libs: &str| {
+        let program = root.join(name);
+        let mut cc = Command::new("cc");
+        cc.args(flags).args(["-Wall", "-Werror"]).arg(&source).args(asked(&["--cflags"]).split_whitespace());
+        succeed(cc.args(libs.split_whitespace()).arg("-o").arg(&program));
+        program
+    };
+    let shared = link("shared", &[], &asked(&["--libs"]));
+    // The other spelling of the header.
+    let spelled = std::fs::read_to_string(&source).unwrap().replace("\"utp.h\"", "<libutp/utp.h>");
+    std::fs::write(root.join("spelled.c"), spelled).unwrap();
+    let mut cc = Command::new("cc");
+    cc.arg("-fsyntax-only").arg(root.join("spelled.c")).args(asked(&["--cflags"]).split_whitespace());
+    succeed(&mut cc);
+    let with_all = asked(&["--libs", "--static"]).replace("-lleeway_utp", "-l:libleeway_utp.a");
+    let inside = link("static", &[], &with_all);
+
+    let needed = text(&succeed(Command::new("readelf").arg("--dynamic").arg(&shared)).stdout);
+    assert!(needed.contains("[libleeway_utp.so.0]"), "{needed}");
+    let needed = text(&succeed(Command::new("readelf").arg("--dynamic").arg(&inside)).stdout);
+    assert!(!needed.contains("libleeway_utp"), "{needed}");
+
+    // One waits, the other connects, and each has the other's file.
+    let port = || std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    let ports = [port(), port()];
+    let files = ["from-shared", "from-static"].map(|name| root.join(name));
+    std::fs::write(&files[0], vec![7; 100_000]).unwrap();
+    std::fs::write(&files[1], vec![9; 50_000]).unwrap();
+    let copies = ["at-shared", "at-static"].map(|name| root.join(name));
+    let start = |program: &Path, port: &str, peer: &str, which: usize, bytes: &str| {
+        let mut command = Command::new(program);
+        command.args([port, peer]).arg(&files[which]).arg(&copies[which]).arg(bytes);
+        command.env("LD_LIBRARY_PATH", root.join(libraries)).spawn().unwrap()
+    };
+    let mut waits = start(&inside, &ports[1], "0", 1, "100000");
+    let mut connects = start(&shared, &ports[0], &ports[1], 0, "50000");
+    assert!(connects.wait().unwrap().success() && waits.wait().unwrap().success());
+    assert!(std::fs::read(&copies[0]).unwrap() == vec![9; 50_000]);
+    assert!(std::fs::read(&copies[1]).unwrap() == vec![7; 100_000]);
 }
 
 /// A `cargo` that only notes what it is asked.

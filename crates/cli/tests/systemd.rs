@@ -3,7 +3,7 @@
 
 mod live;
 
-use live::{has, leeway, ready, succeed, text};
+use live::{has, installable, ready, succeed, text};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -239,7 +239,7 @@ fn services_live_under_the_systemd_of_debian_12_and_13() {
     }
     let folder = tempfile::tempdir().unwrap();
     let mut make = Command::new(Path::new(TOP).join("tools/deb.sh"));
-    let made = succeed(make.arg(folder.path()).env("LEEWAY_PROGRAM", leeway()));
+    let made = succeed(make.arg(folder.path()).env("LEEWAY_PROGRAM", installable()));
     let package = PathBuf::from(text(&made.stdout).trim());
     std::thread::scope(|scope| {
         for suite in ["bookworm", "trixie"] {

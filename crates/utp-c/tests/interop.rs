@@ -1,6 +1,7 @@
 //! A program for libutp, linked with libutp and with this library, against each other. It is built
 //! with libutp's own header, so that the interface is the same, and with ours.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::net::UdpSocket;
 use std::os::fd::OwnedFd;
@@ -82,6 +83,8 @@ fn build(folder: &Path) -> Programs {
     };
     let sources = SOURCES.map(|name| libutp.join(format!("utp_{name}.cpp")));
     let archive = ours.join("libleeway_utp.a");
+    // The name by which a linked program asks for the library; tools/install.sh makes this link.
+    std::os::unix::fs::symlink(ours.join("libleeway_utp.so"), folder.join("libleeway_utp.so.0")).unwrap();
     Programs {
         theirs: link(
             "cat-theirs",
@@ -90,7 +93,7 @@ fn build(folder: &Path) -> Programs {
         unchanged: link("cat-unchanged", Command::new("cc").arg(&unchanged).arg(archive).args(SYSTEM)),
         ours: link(
             "cat-ours",
-            Command::new("cc").arg(&own).arg("-L").arg(&ours).arg(rpath(&ours)).arg("-lleeway_utp"),
+            Command::new("cc").arg(&own).arg("-L").arg(&ours).arg(rpath(folder)).arg("-lleeway_utp"),
         ),
     }
 }
@@ -154,6 +157,54 @@ fn a_program_for_libutp_links_with_it_and_both_understand_each_other() {
     };
     assert!(said("ledbat:target=lots").contains("LEEWAY_UTP_LAW"), "a law that does not exist is said");
     assert!(!said("ledbat:target=25ms").contains("LEEWAY_UTP_LAW"));
+}
+
+/// Functions and variables that a header declares. Types, constants and what is inside braces are none.
+fn declared(header: &Path) -> BTreeSet<String> {
+    let text = std::fs::read_to_string(header).unwrap();
+    let mut lines = String::new();
+    for (at, part) in text.split("/*").enumerate() {
+        lines += if at == 0 { part } else { part.split_once("*/").unwrap().1 };
+    }
+    let code: Vec<&str> = lines
+        .lines()
+        .filter(|line| !line.starts_with('#') && !line.contains("extern \"C\""))
+        .map(|line| line.split("//").next().unwrap())
+        .collect();
+    let (mut outside, mut depth) = (String::new(), 0);
+    for character in code.join(" ").chars() {
+        match character {
+            '{' => depth += 1,
+            // The last one may end `extern "C"`.
+            '}' => depth = (depth - 1).max(0),
+            other if depth == 0 => outside.push(other),
+            _ => {}
+        }
+    }
+    let name = |statement: &str| {
+        let before = statement.split(['(', '[']).next().filter(|before| before.len() < statement.len())?;
+        Some(before.trim().rsplit(|c: char| !c.is_alphanumeric() && c != '_').next()?.to_owned())
+    };
+    outside.split(';').map(str::trim).filter(|text| !text.starts_with("typedef")).filter_map(name).collect()
+}
+
+#[test]
+fn the_library_exports_what_its_header_declares_which_is_libutp_and_what_begins_with_leeway() {
+    let library = ours().join("libleeway_utp.so");
+    let dynamic = run(Command::new("readelf").arg("--dynamic").arg(&library));
+    assert!(dynamic.contains("soname: [libleeway_utp.so.0]"), "{dynamic}");
+    let symbols = run(Command::new("nm").args(["--dynamic", "--defined-only"]).arg(&library));
+    let exported: BTreeSet<String> =
+        symbols.lines().map(|line| line.split_whitespace().next_back().unwrap().to_owned()).collect();
+    let header = declared(&Path::new(env!("CARGO_MANIFEST_DIR")).join("include/utp.h"));
+    assert!(header.contains("utp_writev") && header.contains("utp_state_names"), "{header:?}");
+    let differ: Vec<_> = exported.symmetric_difference(&header).collect();
+    assert!(differ.is_empty(), "exported or declared, not both: {differ:?}");
+    let theirs = declared(&libutp().join("utp.h"));
+    let own: Vec<_> = header.difference(&theirs).collect();
+    assert_eq!(own, ["leeway_utp_next_timeout_us", "leeway_utp_set_law"]);
+    let missing: Vec<_> = theirs.difference(&header).collect();
+    assert!(missing.is_empty(), "in libutp alone: {missing:?}");
 }
 
 /// What a `ucat` did that `connects` to another one, which `answers` once it has all, or before.

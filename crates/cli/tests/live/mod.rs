@@ -40,6 +40,20 @@ pub fn leeway() -> &'static str {
     env!("CARGO_BIN_EXE_leeway")
 }
 
+/// The program under test, with libleeway_utp beside it, as tools/install.sh wants it. Cargo builds the library of
+/// another package for no test.
+pub fn installable() -> &'static str {
+    let folder = Path::new(leeway()).parent().unwrap();
+    let profile = match folder.file_name().unwrap().to_str().unwrap() {
+        "debug" => "dev",
+        other => other,
+    };
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["build", "--package", "leeway-utp-c", "--offline", "--locked", "--profile", profile]);
+    succeed(cargo.arg("--target-dir").arg(folder.parent().unwrap()).current_dir(env!("CARGO_MANIFEST_DIR")));
+    leeway()
+}
+
 /// As text.
 pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
