@@ -252,6 +252,12 @@ impl Connection {
         self.state == State::Open
     }
 
+    /// Whether the peer has answered the SYN of this side, or this side has answered the peer's.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn was_answered(&self) -> bool {
+        self.incoming.is_some()
+    }
+
     /// Whether nothing is left to send, to answer or to wait for. The connection can be dropped
     /// after the readable bytes were read.
     pub fn is_over(&self) -> bool {

@@ -1,6 +1,6 @@
 //! Streams over real sockets on the loopback interface.
 
-use leeway_utp::{Config, Socket, Stream};
+use leeway_utp::{Config, Header, Kind, Packet, Socket, Stream};
 use std::io;
 use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -248,4 +248,37 @@ impl Translator {
             }
         }
     }
+}
+
+/// The runtime has one thread, so everything that the peer sends waits for the driver at once.
+#[tokio::test]
+async fn bytes_that_come_with_a_reset_can_be_read() {
+    let peer = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let at = peer.local_addr().unwrap();
+    let client = Socket::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let connecting = tokio::spawn(async move {
+        let stream = client.connect(at, Config::default()).await;
+        stream.map(|stream| (stream, client))
+    });
+    let mut datagram = [0; 2000];
+    peer.set_nonblocking(true).unwrap();
+    let (syn, from) = loop {
+        match peer.recv_from(&mut datagram) {
+            Ok((count, from)) => break (Packet::parse(&datagram[..count]).unwrap().header, from),
+            Err(_) => tokio::time::sleep(std::time::Duration::from_millis(1)).await,
+        }
+    };
+    let id = syn.connection_id;
+    let header = Header { kind: Kind::State, seq: 100, ack: syn.seq, window_bytes: 1 << 20, ..syn };
+    for (kind, payload) in [(Kind::State, ""), (Kind::Data, "reason"), (Kind::Reset, "")] {
+        let mut packet = Vec::new();
+        Header { kind, connection_id: id, ..header }.write(None, &mut packet);
+        packet.extend(payload.as_bytes());
+        peer.send_to(&packet, from).unwrap();
+    }
+    let (mut stream, _client) = connecting.await.unwrap().expect("the peer has answered");
+    let mut bytes = Vec::new();
+    let end = stream.read_to_end(&mut bytes).await;
+    assert_eq!(bytes, b"reason");
+    assert_eq!(end.unwrap_err().kind(), io::ErrorKind::ConnectionReset);
 }

@@ -343,7 +343,7 @@ mod tests {
     async fn who_trickles_bytes_does_not_keep_the_place() {
         let (end, after) = ends(1, Duration::from_secs(50)).await;
         let Err(Stop::Connection(error)) = end else { panic!("{end:?}") };
-        assert!(error.to_string().contains("16.4 kB in 10 min"), "{error}");
+        assert!(error.to_string().contains("8.2 kB in 10 min"), "{error}");
         assert_eq!(after.as_secs(), 600);
         // A law's lowest window: 0.01 packets of 1,400 bytes each round trip of 500 ms.
         let (end, after) = ends(1400, Duration::from_secs(50)).await;

@@ -139,8 +139,11 @@ async fn connect(addresses: &[SocketAddr], law: &LawSpec) -> Result<(Socket, Str
 async fn transfer(stream: &Stream, source: &mut Source, args: &Send) -> Result<Account, Stop> {
     let size_bytes = source.offer.size_bytes;
     let mut writer = stream;
-    writer.write_all(&source.offer.encode()).await?;
-    let (offset_bytes, theirs) = match talk::next(stream).await? {
+    let offered = writer.write_all(&source.offer.encode()).await;
+    // A receiver that refuses everybody may be gone already: its reason is read first.
+    let answer = talk::next(stream).await?;
+    offered?;
+    let (offset_bytes, theirs) = match answer {
         Frame::Go { offset_bytes, hash } => (offset_bytes, hash),
         other => return Err(talk::unexpected(&other)),
     };

@@ -34,12 +34,13 @@ impl Stream {
         Stream { shared, handle }
     }
 
-    /// Waits until the connection is open.
+    /// Waits until the peer has answered. Its answer, its bytes and a RESET may arrive at once: the
+    /// bytes can still be read then, and reading returns the error after them.
     pub(super) async fn opened(&self) -> io::Result<()> {
         poll_fn(|context| {
             let mut state = self.shared.lock();
             let connection = state.endpoint.get(self.handle);
-            match connection.map(|connection| (connection.is_open(), connection.error())) {
+            match connection.map(|connection| (connection.was_answered(), connection.error())) {
                 Some((true, _)) => Poll::Ready(Ok(())),
                 Some((false, None)) => wait(&mut state, self.handle, Side::Writer, context),
                 Some((false, Some(error))) => Poll::Ready(Err(error.into())),
