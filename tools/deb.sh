@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Makes a Debian package of what `make install` puts in place, and prints its path. One package serves Debian 12 and newer.
 # usage: tools/deb.sh [FOLDER]; where the package goes: target/deb by default.
-# LEEWAY_PROGRAM as for tools/install.sh, which builds; LEEWAY_DEB_VERSION is the package's version, by default the workspace's.
+# LEEWAY_PROGRAM as for tools/install.sh, which builds. LEEWAY_DEB_VERSION is the package's version,
+# by default that of the workspace.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -79,7 +80,8 @@ control() {
 	sed -e "s/@VERSION@/$version/" -e "s/@ARCHITECTURE@/$architecture/" -e "s/@DEPENDS@/$depends/" \
 		-e "s/@SIZE@/$(du -sk --exclude DEBIAN "$root" | cut -f 1)/" packaging/debian/control >"$root/DEBIAN/control"
 	(cd "$root" && find etc -type f -printf '/%p\n' | sort) >"$root/DEBIAN/conffiles"
-	# The dynamic linker's cache is made anew, and a package of a program that is linked with the library depends on this one.
+	# The dynamic linker's cache is made anew. A package whose program is linked with the library
+	# depends on this package.
 	echo activate-noawait ldconfig >"$root/DEBIAN/triggers"
 	echo "libleeway_utp 0 leeway (>= $version)" >"$root/DEBIAN/shlibs"
 	for file in postinst prerm postrm; do

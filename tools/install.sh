@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# Installs the program. As root, or with DESTDIR or PREFIX (/usr/local), for everybody: the program, a manual page for each
-# command, the pages for who shares a line, completions, the C headers, libleeway_utp (in LIBDIR, PREFIX/lib by default),
-# the systemd units and examples of what they read. Otherwise the program alone, where cargo puts programs.
-# usage: tools/install.sh [uninstall]; LEEWAY_PROGRAM names a program that is built already, with libleeway_utp beside it
+# Installs the program. As root, or with DESTDIR or PREFIX (/usr/local), for everybody: the program, a
+# manual page for each command, the pages for owners of a line, completions, the C headers,
+# libleeway_utp (in LIBDIR, PREFIX/lib by default), the systemd units and examples of their
+# configuration. Otherwise the program alone, where cargo puts programs.
+# usage: tools/install.sh [uninstall]; LEEWAY_PROGRAM names a program that is built already, with
+# libleeway_utp beside it
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Draws the pictures of the documents: from a run of the scenario beside each, and the crates from their manifests.
 # usage: tools/pictures.sh [map]
-# map: instead of these, the scoreboard's map, from all laws on its 41 networks (a quarter of an hour on two idle cores).
+# map: instead of these, the scoreboard's map, from all laws on its 41 networks (a quarter of an
+# hour on two idle cores).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -85,8 +85,8 @@ impl Part {
     pub fn explained(&self, who: &str) -> String {
         format!(
             "{who} has had a steady {:.0} % of its best rate, with a queue of its own of {:.1} ms. \
-             Perhaps a fair queue gives each connection its own share. Behind such a queue the law cannot see what others \
-             need. A router that honours DSCP LE (CAKE with diffserv3, 4 or 8; not fq_codel) serves this \
+             Perhaps a fair queue gives each connection its own share. \
+             Behind such a queue the law cannot see what others need. A router that honours DSCP LE (CAKE with diffserv3, 4 or 8; not fq_codel) serves this \
              traffic last. Or the line has become slower, or its buffer is \
              shorter than the law's target.",
             self.percent, self.queue_ms

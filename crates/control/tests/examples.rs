@@ -56,7 +56,7 @@ fn duel_in_c_shows_who_yields() {
     assert!(refuses(&mut Command::new(&duel)).starts_with("usage: duel LAW LAW"));
 }
 
-/// What a user does who has only the archive of `make headers`.
+/// A user takes the archive of `make headers` alone.
 #[test]
 fn headers_from_the_archive_install_and_compile() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Laws by name: which texts are accepted, what they give, and what errors say.
+//! Laws by name: accepted texts, the laws that they select, and the words of errors.
 
 use leeway_control::{Ack, LawError, LawSpec, Path, laws};
 use proptest::prelude::*;

@@ -24,7 +24,7 @@ pub enum Error {
     /// Options that contradict each other.
     #[error("{0}")]
     Options(String),
-    /// An error in a test network's file: the place, what is wrong and what would be right.
+    /// An error in a test network's file: its place, the mistake and a correct value.
     #[error("{0}")]
     Spec(String),
     /// A file cannot be used.

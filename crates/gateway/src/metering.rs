@@ -185,7 +185,8 @@ impl Meter {
     /// restart.
     ///
     /// # Errors
-    /// The store fails; nothing has changed.
+    /// The store fails. If it fails after it has stored the limit, the limit holds from the next
+    /// reload or start.
     pub fn set_limit(&self, whose: &Whose, limit: Option<&Limit>) -> Result<(), StoreError> {
         in_thread(|| lock(&self.store).set_limit(&self.config.gateway(), whose, limit))?;
         // A guard within the call would be held during the call, which needs the lock itself.

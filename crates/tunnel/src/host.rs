@@ -274,7 +274,8 @@ impl BoundHost {
     pub fn settle(&self, v4: Ipv4Addr, v6: Ipv6Addr, mtu: u16) -> Result<(), Error> {
         let BoundHost { name, table, .. } = self;
         ip(&format!(
-            "addr flush dev {name} scope global\naddr add {v4}/32 dev {name}\nlink set dev {name} up mtu {mtu} txqueuelen 1000\n"
+            "addr flush dev {name} scope global\naddr add {v4}/32 dev {name}\n\
+             link set dev {name} up mtu {mtu} txqueuelen 1000\n"
         ))?;
         ip_of(Family::V4, &format!("route replace default dev {name} table {table}\n"))?;
         if has_v6(name) {

@@ -65,7 +65,8 @@ impl SeveralHost {
         // Responses arrive on a device to which routes of unmarked packets may not lead.
         let _ = sysctl(&format!("net/ipv4/conf/{name}/rp_filter"), "2");
         ip(&format!(
-            "addr flush dev {name} scope global\naddr add {v4}/32 dev {name}\nlink set dev {name} up mtu {mtu} txqueuelen 1000\n"
+            "addr flush dev {name} scope global\naddr add {v4}/32 dev {name}\n\
+             link set dev {name} up mtu {mtu} txqueuelen 1000\n"
         ))?;
         if has_v6(name) {
             ip_of(Family::V6, &format!("addr add {v6}/128 dev {name} nodad\n"))?;

@@ -164,8 +164,8 @@ impl Quota {
     pub fn replaces(&mut self, earlier: &Quota) {
         if self.every == earlier.every {
             self.used.clone_from(&earlier.used);
-            // What the other gateways have stays known, so a user who has nothing left is refused
-            // at once.
+            // The shares of the other gateways stay known, so a user whose volume is used up is
+            // refused at once.
             if self.shared.is_some() {
                 self.shared.clone_from(&earlier.shared);
             }

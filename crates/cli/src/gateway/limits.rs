@@ -18,8 +18,9 @@ pub const HELP: &str = "Examples:\n  \
     no rate limit for all neighbours together; their daily volume stays\n  \
     leeway gateway limit ann --undo\n      \
     ann's limit is that of the configuration again\n\n\
-    A limit holds at once, also for running transfers, and outlives a restart. It counts instead of [caps.all], \
-    [caps.user] or [caps.users] of the configuration. With PostgreSQL the limits of users hold at all gateways.\n\n\
+    A limit holds at once, also for running transfers, and outlives a restart. \
+    It counts instead of [caps.all], [caps.user] or [caps.users] of the configuration. \
+    With PostgreSQL the limits of users hold at all gateways.\n\n\
     Exit codes: 0 done, 1 no gateway runs, 2 bad usage, nobody has that name, or a gateway without [accounts].";
 
 /// Whose limit, and which.
@@ -29,7 +30,7 @@ pub struct SetLimit {
     /// The user's name or the neighbour's address, as `leeway gateway users` prints it.
     #[arg(value_name = "NAME")]
     name: Option<String>,
-    /// The limit of each neighbour who has none of its own.
+    /// The limit of each neighbour without a limit of its own.
     #[arg(long)]
     each: bool,
     /// The limit of all neighbours together.

@@ -122,8 +122,8 @@ fn home_bytes(config: &Config, machine: &Machine, findings: &mut Findings) {
         return;
     }
     if caps.percentile.is_some() {
-        let what = "the home's packets do not pass this machine, so the level that the home pays for is not known, \
-                    and neighbours stay paused";
+        let what = "the home's packets do not pass this machine, so the level that the home pays \
+                    for is not known, and neighbours stay paused";
         let right = "run the gateway on the home's router, or limit neighbours by `hours` or `rate`";
         findings.warning("caps.percentile", what, right);
     }

@@ -15,7 +15,7 @@ use utoipa::ToSchema;
 const LEAST_BPS: u64 = 1000;
 
 /// The body of a request to `/v1/limits`. Without `user` and `all`, the limit is for each
-/// neighbour who has none of its own.
+/// neighbour without a limit of its own.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LimitRequest {

@@ -16,7 +16,7 @@ const WAITING: usize = 4;
 
 type Piece = Result<Bytes, OperationError>;
 
-/// Collects what is written, and sends it in pieces. Must be used in a thread that may wait.
+/// Collects written bytes, and sends them in pieces. Must be used in a thread that may wait.
 struct Writer {
     waiting: Vec<u8>,
     to: Sender<Piece>,

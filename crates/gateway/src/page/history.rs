@@ -59,7 +59,12 @@ impl History {
     responses(
         (status = 200, description = "the page", body = String, content_type = "text/html"),
         (status = 303, description = "to /login, without a session"),
-        (status = 400, description = "the first page with what is wrong", body = String, content_type = "text/html"),
+        (
+            status = 400,
+            description = "the first page with what is wrong",
+            body = String,
+            content_type = "text/html",
+        ),
         (status = 500, description = "the accounts cannot be read"),
     ),
 )]

@@ -241,9 +241,12 @@ words! {
     today: "Today", "Hoy", "Avui";
     the_home: "The home", "La casa", "La casa";
     limits: "Limits", "Límites", "Límits";
-    limits_how: "An empty field is no limit. A limit that is set here holds at once and after a restart, instead of that in the configuration.",
-        "Un campo vacío es sin límite. Un límite puesto aquí vale al momento y tras un reinicio, en lugar del de la configuración.",
-        "Un camp buit és sense límit. Un límit posat aquí val de seguida i després d'un reinici, en lloc del de la configuració.";
+    limits_how: "An empty field is no limit. A limit that is set here holds at once and after a \
+        restart, instead of that in the configuration.",
+        "Un campo vacío es sin límite. Un límite puesto aquí vale al momento y tras un reinicio, en \
+        lugar del de la configuración.",
+        "Un camp buit és sense límit. Un límit posat aquí val de seguida i després d'un reinici, en \
+        lloc del de la configuració.";
     limit_all: "All neighbours together", "Todos los vecinos juntos", "Tots els veïns junts";
     limit_each: "Each neighbour", "Cada vecino", "Cada veí";
     gb_a_day: "GB a day", "GB al día", "GB al dia";

@@ -90,7 +90,10 @@ class Line:
         return failing(self.harm[self.is_fair])
 
     def interval(
-        self, statistic: Callable[[np.ndarray], np.ndarray], names: Sequence[str], without: frozenset[str] = frozenset()
+        self,
+        statistic: Callable[[np.ndarray], np.ndarray],
+        names: Sequence[str],
+        without: frozenset[str] = frozenset(),
     ) -> tuple[float, float]:
         """95 % interval of a statistic of the largest of the named numbers on each network, but for
         those `without`.
