@@ -5,6 +5,7 @@
 //! q = sample - base(path)  base: the least exact sample of the path in the last 5 to 10 minutes
 //! q <= q(last sample) + time since then
 //! q <= q x bytes that arrived in the time q / (rate x q)
+//!                          with the bytes that came with the sample
 //!                          rate: the higher one of the last two half seconds
 //! rate = the highest of the last 5 to 10 s, each over half a second, of background and
 //!        foreground together; while the background is limited, a low rate is not counted
@@ -170,7 +171,8 @@ impl Estimator {
         }
     }
 
-    /// Takes a sample of a flow into account. `own` is what the flow's samples showed before.
+    /// Takes a sample of a flow into account. `own` is what the flow's samples showed before. The
+    /// bytes that arrived with the sample were counted before ([`Estimator::arrived`]).
     pub fn observe(&mut self, now_us: u64, sample: Sample, own: &mut Own) -> Heard {
         let known = self.paths.get(&sample.path).map(Base::least_us);
         let base_us = match (sample.certainty, known) {

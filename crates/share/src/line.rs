@@ -209,6 +209,9 @@ impl Line {
             self.ledger.granted_bytes() + self.foreground.expected_bytes(now_us, self.estimator.srtt_us());
         let mean = self.estimator.rate_now_bytes_per_s() / (self.ledger.flows() as u64).max(1);
         let mut heard = Heard::Nothing;
+        // Before the sample: an acknowledgement of two segments comes with the second one, after
+        // the line has delivered both.
+        self.estimator.arrived(now_us, bytes);
         if let Some(reach) = self.flows.get_mut(&flow) {
             reach.own.bytes += bytes;
             reach.own.little = reach.rate_bytes_per_s().is_some_and(|rate| rate < mean / 2);
@@ -221,8 +224,6 @@ impl Line {
             });
             reach.arrived(now_us, bytes, rtt_us, self.estimator.srtt_us());
         }
-        // Only after the sample: bytes that arrived with the sample did not delay it.
-        self.estimator.arrived(now_us, bytes);
         self.ledger.arrived(now_us, flow, bytes);
         let queuing_us = if let Heard::New(queuing_us) = heard { Some(queuing_us) } else { None };
         self.tell(now_us, bytes, prior, queuing_us);

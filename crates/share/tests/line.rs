@@ -325,3 +325,21 @@ proptest! {
         prop_assert!(min_share > 0 || beyond == 0);
     }
 }
+
+/// An uplink of 430 kbit/s carries a segment in 28 ms, and the receiver acknowledges every second
+/// one. A queue of two segments is 56 ms.
+#[test]
+fn a_queue_of_less_than_an_acknowledgement_is_one() {
+    let each = [("part_samples", 1), ("round_parts", 64), ("quantile_percent", 99)];
+    let policy =
+        each.into_iter().fold(Policy::default(), |policy, (name, value)| policy.with(name, value).unwrap());
+    let mut line = line(&policy);
+    let flow = line.open(UserId(1)).unwrap();
+    for n in 1..=40 {
+        let rtt_us = if n == 1 { RTT_US } else { RTT_US + 56_000 };
+        let heard = line.arrived(n * 58_000, flow, 2 * 1460, exact(rtt_us));
+        if n > 20 {
+            assert_eq!(heard, Heard::New(56_000), "acknowledgement {n}");
+        }
+    }
+}
