@@ -4,8 +4,8 @@
 //! ```text
 //! q = sample - base(path)  base: the least exact sample of the path in the last 5 to 10 minutes
 //! q <= q(last sample) + time since then
-//! q <= q x bytes that arrived in the time q / (rate x q)
-//!                          with the bytes that came with the sample
+//! q <= q x bytes that the line delivered in the time q / (rate x q)
+//!                          bytes that arrive together were delivered since the arrival before
 //!                          rate: the higher one of the last two half seconds
 //! rate = the highest of the last 5 to 10 s, each over half a second, of background and
 //!        foreground together; while the background is limited, a low rate is not counted
@@ -330,7 +330,7 @@ impl Estimator {
     fn of_the_line(&self, now_us: u64, delay_us: u32) -> u32 {
         let span_us = u64::from(delay_us).min(self.policy.rate_span_us);
         let most = self.rate_now_bytes_per_s().saturating_mul(span_us) / 1_000_000;
-        let came = self.rate.all.since(now_us.saturating_sub(span_us));
+        let came = self.rate.all.delivered_since(now_us.saturating_sub(span_us));
         if came >= most { delay_us } else { (u64::from(delay_us) * came / most) as u32 }
     }
 
