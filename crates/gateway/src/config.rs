@@ -372,7 +372,7 @@ impl Default for Config {
             ports: TCP_PORTS.into(),
             udp_ports: UDP_PORTS.into(),
             law: Some(LAW.parse().expect("a law of the table")),
-            uplink: Some(crate::uplink::LAW.parse().expect("a law of the table")),
+            uplink: Some(crate::upload::LAW.parse().expect("a law of the table")),
             upload: ["leeway_ledbat", "leeway_ledbatpp", "lp", "vegas"].map(str::to_owned).into(),
             dns: vec![],
             metrics: None,

@@ -4,7 +4,7 @@
 //! A ping socket needs no privileges if `net.ipv4.ping_group_range` contains this process's group.
 //! Otherwise a raw socket is used, which needs CAP_NET_RAW.
 
-use crate::uplink::Request;
+use crate::probe::Request;
 use nix::sys::socket::setsockopt;
 use nix::{libc, setsockopt_impl, sockopt_impl};
 use socket2::{Domain, Protocol, Socket, Type};

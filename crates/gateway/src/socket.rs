@@ -1,9 +1,8 @@
 //! Socket options that the standard library lacks.
 
 use crate::notes::{CONGESTION, NEEDS_RIGHT, NOT_IN_KERNEL, Note, Value};
-use crate::uplink::Acknowledged;
 use leeway_net::Ends;
-use leeway_share::{MSS_BYTES, Received, Receiver};
+use leeway_share::{Acknowledged, MSS_BYTES, Received, Receiver};
 use nix::sys::socket::{getsockopt, setsockopt};
 use nix::{getsockopt_impl, libc, setsockopt_impl, sockopt_impl};
 use std::io;

@@ -1,29 +1,35 @@
-//! The window of the uplink in real time, for tasks that wait, with the sockets that it watches.
+//! The uplink in real time: [`leeway_share::Uplink`] with the sockets that it watches, the tasks
+//! that wait for its grants, and the probes.
 
 use crate::budget::State;
+use crate::clocks::{Clock, Clocks};
 use crate::echo::Echo;
+use crate::paths::{self, UNBOUNDED, policy};
+use crate::probe::Probe;
 use crate::socket;
-use crate::uplink::Uplink;
 use leeway_control::LawSpec;
-use leeway_net::{Observation, Segment};
-use leeway_share::FlowId;
-use std::collections::BTreeMap;
+use leeway_net::{Ends, Observation, Seen, Segment};
+use leeway_share::{FlowId, Uplink, UserId};
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 
-/// How often sockets are asked for what was acknowledged, while anything is under way.
+/// The default law of the uplink.
+pub const LAW: &str = leeway_share::LAW;
+
+/// Interval at which sockets are asked what was acknowledged, while anything is in flight.
 const TICK: Duration = Duration::from_millis(2);
 
-/// What a handshake sends: a SYN, two acknowledgements and an end, of 60 bytes at the most each (RFC 9293,
-/// 3.1; RFC 791).
+/// Bytes that a handshake sends: a SYN, two acknowledgements and a FIN, of at most 60 bytes each
+/// (RFC 9293, 3.1; RFC 791).
 pub const HANDSHAKE_BYTES: u64 = 240;
 
-/// The shared window of all that leaves for users.
+/// The uplink that all users share.
 #[derive(Debug)]
 pub struct Upload {
     start: Instant,
@@ -35,78 +41,124 @@ pub struct Upload {
 #[derive(Debug)]
 struct Shared {
     uplink: Uplink,
+    probe: Probe,
+    /// Where datagrams of a flow go, or its connection. Absent where that is not beyond the line.
+    servers: HashMap<FlowId, IpAddr>,
+    /// Where the last bytes went, if that is beyond the line.
+    last: Option<IpAddr>,
     sockets: BTreeMap<FlowId, Arc<TcpStream>>,
+    /// Connections whose packets are seen.
+    connections: HashMap<Ends, Connection>,
+    clocks: Clocks,
+    /// Tasks that wait for grants.
+    wakers: HashMap<FlowId, Waker>,
 }
 
-/// One connection's part in it, or that of one client's datagrams.
+#[derive(Debug)]
+struct Connection {
+    flow: FlowId,
+    /// Clock of the other end, as its packets show it.
+    clock: Option<Clock>,
+}
+
+/// A connection's part of the uplink, or that of a client's datagrams.
 #[derive(Debug)]
 pub struct Sender {
     upload: Arc<Upload>,
-    number: FlowId,
+    flow: FlowId,
+    /// The ends of the connection, once it is connected.
+    ends: OnceLock<Ends>,
 }
 
 impl Upload {
-    /// One under that law; [`Upload::drive`] keeps it going. `landmarks` as in [`Uplink::new`], and
-    /// `echo` with which it probes.
+    /// An uplink under the law of `spec`. [`Upload::drive`] keeps it going. `landmarks` are addresses
+    /// beyond the line that are probed where the servers of users do not echo. `echo` sends the
+    /// probes.
     pub fn new(spec: &LawSpec, landmarks: Vec<IpAddr>, echo: io::Result<Echo>) -> Arc<Upload> {
-        let shared = Shared { uplink: Uplink::new(spec, landmarks), sockets: BTreeMap::new() };
+        let shared = Shared {
+            uplink: Uplink::new(spec, &policy()),
+            probe: Probe::new(landmarks),
+            servers: HashMap::new(),
+            last: None,
+            sockets: BTreeMap::new(),
+            connections: HashMap::new(),
+            clocks: Clocks::default(),
+            wakers: HashMap::new(),
+        };
         Arc::new(Upload { start: Instant::now(), shared: Mutex::new(shared), busy: Notify::new(), echo })
     }
 
-    /// Why no probe can be sent, if none can.
+    /// The error for which no probe can be sent, if there is one.
     pub fn blindness(&self) -> Option<&io::Error> {
         self.echo.as_ref().err()
     }
 
-    /// How it stands.
+    /// The present state.
     pub fn state(&self) -> State {
-        self.lock().uplink.state(self.now_us())
+        State::of(self.lock().uplink.state(self.now_us()))
     }
 
     /// The rate of downloads, in bytes per second, whose acknowledgements leave an upload of the home
-    /// what it should have.
+    /// its part of the uplink.
     pub fn acknowledged_bytes_per_s(&self) -> u64 {
         self.lock().uplink.acknowledged_bytes_per_s(self.now_us())
     }
 
-    /// The home is at work: neighbours yield.
+    /// Records what the home does: neighbours yield to it.
     pub fn home_observed(&self, observations: &[Observation]) {
         let (mut shared, now_us) = (self.lock(), self.now_us());
-        observations.iter().for_each(|observation| shared.uplink.home_observed(now_us, *observation));
+        for &Observation { connection, what } in observations {
+            if let Some(up) = leeway_tunnel::foreground::up(what) {
+                shared.uplink.foreground(now_us, connection, up);
+            }
+        }
     }
 
-    /// Packets of this host's connections: what was acknowledged, and when.
+    /// Records packets of this host's connections: what was acknowledged, and when.
     pub fn observed(&self, segments: &[Segment]) {
-        self.work(|uplink, now_us| {
+        self.work(|shared, now_us| {
             for segment in segments {
-                let at_us = segment.at_us(self.start, now_us);
-                uplink.observed(now_us, at_us, &segment.ends, segment.seen);
+                let Seen::Acknowledged { position, ticks } = segment.seen else { continue };
+                let Some(Connection { flow, clock }) = shared.connections.get_mut(&segment.ends) else {
+                    continue;
+                };
+                let (at_us, server) = (segment.at_us(self.start, now_us), segment.ends.there.ip());
+                let reading = ticks.and_then(|ticks| shared.clocks.read(clock, at_us, server, ticks));
+                shared.uplink.acknowledged(now_us, at_us, *flow, position, reading);
             }
         });
     }
 
-    /// A connection of `user` to `server` begins, or nothing that leaves by the line.
+    /// Opens a connection of `user` to `server`; `None` where the connection does not leave by the line.
     pub fn connection(self: &Arc<Upload>, user: u64, server: Option<IpAddr>) -> Sender {
-        self.open(user, server, true)
+        self.enter(|shared| {
+            let flow = shared.uplink.open(UserId(user), server.map(paths::of)).expect(UNBOUNDED);
+            shared.servers.extend(server.map(|server| (flow, server)));
+            flow
+        })
     }
 
-    /// Datagrams of `user` begin.
+    /// Opens a flow for datagrams of `user`.
     pub fn datagrams(self: &Arc<Upload>, user: u64) -> Sender {
-        self.open(user, None, false)
+        self.enter(|shared| shared.uplink.datagrams(UserId(user)).expect(UNBOUNDED))
     }
 
-    fn open(self: &Arc<Upload>, user: u64, server: Option<IpAddr>, acknowledges: bool) -> Sender {
-        let number = self.lock().uplink.open(user, server, acknowledges);
-        Sender { upload: self.clone(), number }
+    fn enter(self: &Arc<Upload>, open: impl FnOnce(&mut Shared) -> FlowId) -> Sender {
+        let flow = open(&mut self.lock());
+        Sender { upload: self.clone(), flow, ends: OnceLock::new() }
     }
 
-    /// Looks for what was acknowledged, and wakes those who wait. Never ends.
+    /// Asks sockets what was acknowledged, and wakes tasks that may send. Never ends.
     pub async fn drive(&self) {
         let echoes = async {
             let Ok(echo) = &self.echo else { return std::future::pending().await };
             loop {
                 let sequence = echo.receive().await;
-                self.work(|uplink, now_us| uplink.echoed(now_us, sequence));
+                self.work(|shared, now_us| {
+                    if let Some((server, sent_us)) = shared.probe.echoed(sequence) {
+                        shared.uplink.echoed(now_us, paths::echo(server), sent_us);
+                    }
+                });
             }
         };
         let ticks = async {
@@ -116,41 +168,30 @@ impl Upload {
                 tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
                 while self.lock().uplink.is_busy() {
                     tick.tick().await;
-                    self.look();
-                    self.work(|uplink, now_us| uplink.expire(now_us));
+                    self.work(|shared, now_us| {
+                        shared.look(now_us);
+                        shared.uplink.expire(now_us);
+                    });
                 }
             }
         };
         tokio::join!(echoes, ticks);
     }
 
-    /// Asks the sockets.
-    fn look(&self) {
-        let mut shared = self.lock();
-        let waiting: Vec<FlowId> = shared.uplink.unacknowledged().collect();
-        for flow in waiting {
-            if let Some(told) = shared.sockets.get(&flow).and_then(socket::acknowledged) {
-                shared.uplink.acked(self.now_us(), flow, told);
-            }
-        }
-    }
-
-    /// Does `work`, gives away what there is of the window, and sends a probe if one is due.
-    fn work<T>(&self, work: impl FnOnce(&mut Uplink, u64) -> T) -> T {
-        let (result, woken) = {
+    /// Does `work`, gives all grants that are possible, and sends a probe if one is due.
+    fn work<T>(&self, work: impl FnOnce(&mut Shared, u64) -> T) -> T {
+        let (result, wakers) = {
             let mut shared = self.lock();
             let now_us = self.now_us();
-            let result = work(&mut shared.uplink, now_us);
+            let result = work(&mut shared, now_us);
             let woken = shared.uplink.grant(now_us);
-            if let Ok(echo) = &self.echo
-                && let Some(request) = shared.uplink.probe(now_us)
-                && echo.send(request).is_err()
-            {
-                shared.uplink.probe_failed(now_us, request.server);
+            if let Ok(echo) = &self.echo {
+                shared.probe(now_us, echo);
             }
-            (result, woken)
+            let wakers: Vec<Waker> = woken.iter().filter_map(|flow| shared.wakers.remove(flow)).collect();
+            (result, wakers)
         };
-        woken.into_iter().for_each(Waker::wake);
+        wakers.into_iter().for_each(Waker::wake);
         result
     }
 
@@ -163,54 +204,97 @@ impl Upload {
     }
 }
 
-impl Sender {
-    /// The connection is there.
-    pub fn connected(&self, socket: &Arc<TcpStream>) {
-        let mut shared = self.upload.lock();
-        shared.sockets.insert(self.number, socket.clone());
-        if let Some(ends) = socket::ends(socket) {
-            shared.uplink.connected(self.number, ends);
-        }
-    }
-
-    /// `bytes` wait to be sent: waits until some of them may be, and says how many.
-    pub fn poll_grant(&self, cx: &mut Context<'_>, bytes: u64) -> Poll<u64> {
-        let number = self.number;
-        self.upload.work(|uplink, _| uplink.ask(number, bytes, cx.waker()));
-        // What was asked for may have been granted at once.
-        let granted = self.upload.lock().uplink.ready(number, bytes);
-        match granted {
-            Some(granted) => Poll::Ready(granted),
-            None => {
-                self.upload.busy.notify_one();
-                Poll::Pending
+impl Shared {
+    /// Asks the sockets of connections with bytes in flight what was acknowledged.
+    fn look(&mut self, now_us: u64) {
+        let waiting: Vec<FlowId> = self.uplink.unacknowledged().collect();
+        for flow in waiting {
+            if let Some(told) = self.sockets.get(&flow).and_then(socket::acknowledged) {
+                self.uplink.told(now_us, flow, told);
             }
         }
     }
 
-    /// So many bytes were sent.
+    /// Sends a probe behind what was sent, if one is due.
+    fn probe(&mut self, now_us: u64, echo: &Echo) {
+        if !self.uplink.is_sending() {
+            return;
+        }
+        let hold_us = self.uplink.hold_us(now_us);
+        if let Some((server, sent_us)) = self.probe.give_up(now_us, hold_us) {
+            let waited_us = u32::try_from((now_us - sent_us).min(hold_us)).unwrap_or(u32::MAX);
+            self.uplink.unechoed(now_us, paths::echo(server), waited_us);
+        }
+        if let Some(request) = self.probe.due(now_us, self.last)
+            && echo.send(request).is_err()
+        {
+            self.probe.failed(now_us, request.server);
+        }
+    }
+}
+
+impl Sender {
+    /// Records that the connection is established.
+    pub fn connected(&self, socket: &Arc<TcpStream>) {
+        let mut shared = self.upload.lock();
+        shared.sockets.insert(self.flow, socket.clone());
+        if let Some(ends) = socket::ends(socket) {
+            let connection = Connection { flow: self.flow, clock: None };
+            shared.connections.insert(*self.ends.get_or_init(|| ends), connection);
+        }
+    }
+
+    /// Waits until some of `bytes` may be sent. Returns how many may be.
+    pub fn poll_grant(&self, cx: &mut Context<'_>, bytes: u64) -> Poll<u64> {
+        self.upload.work(|shared, _| shared.uplink.ask(self.flow, bytes));
+        // The bytes may have been granted at once.
+        let mut shared = self.upload.lock();
+        if let Some(granted) = shared.uplink.ready(self.flow, bytes) {
+            return Poll::Ready(granted);
+        }
+        shared.wakers.insert(self.flow, cx.waker().clone());
+        self.upload.busy.notify_one();
+        Poll::Pending
+    }
+
+    /// Records that `bytes` were sent.
     pub fn sent(&self, bytes: u64) {
-        self.upload.work(|uplink, now_us| uplink.sent(now_us, self.number, bytes));
+        self.upload.work(|shared, now_us| {
+            shared.last = shared.servers.get(&self.flow).copied();
+            shared.uplink.sent(now_us, self.flow, bytes);
+        });
         self.upload.busy.notify_one();
     }
 
-    /// What was granted is not used.
+    /// Records that granted bytes will not be sent.
     pub fn unsent(&self) {
-        self.upload.work(|uplink, _| uplink.unsent(self.number));
+        self.upload.work(|shared, _| shared.uplink.unsent(self.flow));
     }
 
-    /// Waits for the turn of a datagram, or of a handshake, of `bytes`. `server` is its destination; nothing where
-    /// the destination is not beyond the line.
+    /// Waits for the turn of a datagram, or of a handshake, of `bytes`. `server` is its destination;
+    /// `None` where the destination is not beyond the line.
     pub async fn turn(&self, bytes: u64, server: Option<IpAddr>) {
         std::future::poll_fn(|cx| self.poll_grant(cx, bytes)).await;
-        self.upload.lock().uplink.heads_for(self.number, server);
+        let mut shared = self.upload.lock();
+        shared.uplink.heads_for(self.flow, server.map(paths::of));
+        match server {
+            Some(server) => shared.servers.insert(self.flow, server),
+            None => shared.servers.remove(&self.flow),
+        };
     }
 }
 
 impl Drop for Sender {
     fn drop(&mut self) {
-        self.upload.work(|uplink, _| uplink.close(self.number));
-        self.upload.lock().sockets.remove(&self.number);
+        self.upload.work(|shared, _| {
+            shared.uplink.close(self.flow);
+            shared.servers.remove(&self.flow);
+            shared.sockets.remove(&self.flow);
+            shared.wakers.remove(&self.flow);
+            if let Some(ends) = self.ends.get() {
+                shared.connections.remove(ends);
+            }
+        });
         self.upload.busy.notify_one();
     }
 }

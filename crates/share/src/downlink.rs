@@ -8,7 +8,7 @@ use crate::foreground::Observation;
 use crate::id::{FlowId, UserId};
 use crate::line::{Line, Next, State};
 use crate::observed::{Arrived, Observed};
-use crate::oneway::{ClockReading, OneWay};
+use crate::oneway::{ClockReading, Excess, OneWay};
 use crate::policy::Policy;
 use crate::receiver::Receiver;
 use crate::roundtrips::RoundTrips;
@@ -32,8 +32,6 @@ const AT_ONCE_US: u64 = 1000;
 
 /// Segments out of order that indicate a loss (RFC 5681, 3.2).
 const DUPLICATES: u32 = 3;
-/// A queue that was seen less than 100 ms ago, in microseconds, is still there.
-const RECENT_US: u64 = 100_000;
 
 const KNOWN: &str = "the flow is known until it is dropped";
 
@@ -49,9 +47,8 @@ pub struct Downlink {
     woken: Vec<FlowId>,
     /// Granted bytes of all flows that no announcement covers yet.
     idle_bytes: u64,
-    /// Time of the last segment whose server clock showed the queue of the downlink, and that
-    /// queuing delay. Both in microseconds.
-    excess: Option<(u64, u32)>,
+    /// The queue of the downlink, as servers' clocks show it.
+    excess: Excess,
 }
 
 /// One connection, or the datagrams of one port. Positions count bytes since it began.
@@ -134,7 +131,7 @@ impl Downlink {
             flows: BTreeMap::new(),
             woken: Vec::new(),
             idle_bytes: 0,
-            excess: None,
+            excess: Excess::default(),
         }
     }
 
@@ -346,11 +343,8 @@ impl Downlink {
     /// Records a segment of `flow` that arrived at `at_us`.
     pub fn segment(&mut self, now_us: u64, at_us: u64, flow: FlowId, segment: Segment) {
         let Segment { from, bytes, clock } = segment;
-        let recent = self.excess.filter(|&(known_us, _)| at_us <= known_us + RECENT_US);
-        let known_us = recent.map_or(0, |(_, excess_us)| excess_us);
         let Some(entry) = self.flows.get_mut(&flow) else { return };
-        let excess_us = entry.excess_us(at_us, clock, known_us);
-        self.excess = excess_us.map(|excess_us| (at_us, excess_us)).or(self.excess);
+        let excess_us = self.excess.read(&mut entry.back, at_us, clock);
         let observed = entry.observed.get_or_insert_default();
         let arrived = observed.arrived(at_us, from, bytes, entry.mss);
         let Some(Arrived { position, round_trip }) = arrived else {
@@ -717,20 +711,6 @@ impl Entry {
             datagrams: VecDeque::new(),
             waits: Waits::Not,
         }
-    }
-
-    /// The queuing delay of the downlink, in microseconds, of a segment that arrived at `at_us`.
-    /// `None` where the server's clock does not show it. `known_us` is the delay that other
-    /// connections showed within the last 100 ms, 0 if none did.
-    fn excess_us(&mut self, at_us: u64, clock: Option<ClockReading>, known_us: u32) -> Option<u32> {
-        let Some(left) = clock else {
-            self.back = None;
-            return None;
-        };
-        let came_us = at_us as u32;
-        let back = self.back.get_or_insert_with(|| OneWay::new(at_us, left.us, came_us, known_us));
-        let excess_us = back.excess_us(at_us, left.us, came_us);
-        left.is_known.then_some(excess_us)
     }
 
     /// The highest right edge that the server knows. The kernel may announce more than granted.

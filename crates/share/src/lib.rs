@@ -9,7 +9,7 @@
 //! the bytes in flight, its [`Foreground`] those that the owner expects. Its [`Estimator`] has
 //! the delay, the base delay and the rate, and a law of `leeway-control` sets the window. A
 //! [`Policy`] holds every constant. A [`Downlink`] turns a line's grants into receive windows of
-//! sockets.
+//! sockets, and an [`Uplink`] into bytes that may be sent.
 //!
 //! ```
 //! use leeway_share::{LAW, Line, Next, Policy, UserId};
@@ -39,6 +39,7 @@ mod recent;
 mod report;
 mod roundtrips;
 mod scheduler;
+mod uplink;
 
 pub use downlink::{Downlink, MSS_BYTES, Segment, small_path};
 pub use error::ShareError;
@@ -54,3 +55,4 @@ pub use receiver::{Received, Receiver};
 pub use report::{ForegroundReport, Reporter};
 pub use roundtrips::RoundTrips;
 pub use scheduler::Scheduler;
+pub use uplink::{Acknowledged, Uplink};

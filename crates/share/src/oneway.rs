@@ -29,6 +29,40 @@ pub struct ClockReading {
     pub is_known: bool,
 }
 
+/// A queue that was seen less than 100 ms ago, in microseconds, is still there.
+const RECENT_US: u64 = 100_000;
+
+/// The queuing delay of one direction, as the clocks of several other hosts show it.
+#[derive(Debug, Default)]
+pub(crate) struct Excess {
+    /// Time of the last packet whose sender's clock is known, and the queuing delay that it
+    /// showed. Both in microseconds.
+    last: Option<(u64, u32)>,
+}
+
+impl Excess {
+    /// Takes a packet into account that arrived at `at_us`. `clock` is the clock of its sender
+    /// when it left, and `way` the delay by that clock. Returns the queuing delay in
+    /// microseconds. `None` where the clock does not show it.
+    pub fn read(&mut self, way: &mut Option<OneWay>, at_us: u64, clock: Option<ClockReading>) -> Option<u32> {
+        let Some(left) = clock else {
+            *way = None;
+            return None;
+        };
+        let known_us = self.since(at_us.saturating_sub(RECENT_US));
+        let came_us = at_us as u32;
+        let way = way.get_or_insert_with(|| OneWay::new(at_us, left.us, came_us, known_us));
+        let excess_us = Some(way.excess_us(at_us, left.us, came_us)).filter(|_| left.is_known)?;
+        self.last = Some((at_us, excess_us));
+        Some(excess_us)
+    }
+
+    /// The last queuing delay, if it was seen at `from_us` or later; otherwise 0.
+    pub fn since(&self, from_us: u64) -> u32 {
+        self.last.filter(|&(at_us, _)| at_us >= from_us).map_or(0, |(_, excess_us)| excess_us)
+    }
+}
+
 /// The least delay of one direction between two clocks.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct OneWay {

@@ -1,9 +1,13 @@
 //! Users who always have something to send, on a line in virtual time.
 
 use super::*;
-use leeway_net::What;
+use crate::line::LAW;
 
-const SERVER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(9, 9, 9, 9));
+/// The paths of the server: of full segments, and of probes.
+const PATH: u64 = 1;
+const PROBE_PATH: u64 = 2;
+/// Time between two probes.
+const GAP_US: u64 = 20_000;
 const STEP_US: u64 = 500;
 const S: u64 = 1_000_000;
 const PACKET: u64 = 1500;
@@ -17,18 +21,21 @@ struct Bed {
     rtt_us: u64,
     free_at_us: u64,
     senders: Vec<Sender>,
-    /// What has arrived is known then: to whom, how many bytes of his in all, and what the server's clock showed.
+    /// Acknowledgements on their way: time of arrival, sender, the sender's bytes in all, and the
+    /// server's clock in microseconds.
     acks: VecDeque<(u64, usize, u64, u32)>,
-    echoes: VecDeque<(u64, u16)>,
+    /// Echoes on their way: time of arrival, and time at which the probe was sent.
+    echoes: VecDeque<(u64, u64)>,
+    probed_us: u64,
     /// Nobody echoes.
     deaf: bool,
-    /// Packets are seen, with the time of a server that counts milliseconds.
+    /// Packets are seen, with the clock of a server that counts milliseconds.
     observed: bool,
     /// The queue of the downlink now, in microseconds.
     back_us: u64,
-    /// What the foreground sends, in bytes a second.
+    /// Rate of the foreground, in bytes per second.
     foreground: u64,
-    /// How long a packet of the foreground would have waited, from step to step.
+    /// Time that a packet of the foreground would have waited, at each step.
     queues_us: Vec<u64>,
 }
 
@@ -38,14 +45,14 @@ struct Sender {
     tcp: bool,
     sent: u64,
     acked: u64,
-    /// Of closed connections as well.
+    /// Bytes of this sender, also of closed connections.
     total: u64,
 }
 
 impl Bed {
     fn new(bytes_per_s: u64, rtt_us: u64) -> Bed {
         Bed {
-            uplink: Uplink::new(&LAW.parse().unwrap(), vec![]),
+            uplink: Uplink::new(&LAW.parse().unwrap(), &Policy::default().for_timers()),
             now_us: 0,
             bytes_per_s,
             rtt_us,
@@ -53,6 +60,7 @@ impl Bed {
             senders: vec![],
             acks: VecDeque::new(),
             echoes: VecDeque::new(),
+            probed_us: 0,
             deaf: false,
             observed: false,
             back_us: 0,
@@ -62,12 +70,11 @@ impl Bed {
     }
 
     fn add(&mut self, user: u64, tcp: bool) {
-        let flow = self.uplink.open(user, Some(SERVER), tcp);
-        self.uplink.connected(flow, ends(self.senders.len()));
+        let flow = open(&mut self.uplink, user, tcp);
         self.senders.push(Sender { user, flow, tcp, sent: 0, acked: 0, total: 0 });
     }
 
-    /// When so many bytes that are sent now are through the line.
+    /// Sends `bytes` now. Returns when the line has carried them.
     fn carry(&mut self, bytes: u64) -> u64 {
         self.free_at_us = self.free_at_us.max(self.now_us) + bytes * S / self.bytes_per_s;
         self.free_at_us
@@ -79,25 +86,26 @@ impl Bed {
         let sent = self.foreground * STEP_US / S;
         self.carry(sent);
         self.queues_us.push(self.free_at_us.saturating_sub(now_us));
-        while let Some((_, sequence)) = self.echoes.pop_front_if(|(at_us, _)| *at_us <= now_us) {
-            self.uplink.echoed(now_us, sequence);
+        while let Some((_, sent_us)) = self.echoes.pop_front_if(|(at_us, _)| *at_us <= now_us) {
+            self.uplink.echoed(now_us, PROBE_PATH, sent_us);
         }
-        while let Some((at_us, at, bytes, ticks)) = self.acks.pop_front_if(|(at_us, ..)| *at_us <= now_us) {
-            self.senders[at].acked = bytes;
+        while let Some((at_us, at, bytes, us)) = self.acks.pop_front_if(|(at_us, ..)| *at_us <= now_us) {
+            let sender = &mut self.senders[at];
+            sender.acked = bytes;
             if self.observed {
-                let seen = Seen::Acknowledged { position: bytes, ticks: Some(ticks) };
-                self.uplink.observed(now_us, at_us, &ends(at), seen);
+                let clock = Some(ClockReading { us, is_known: true });
+                self.uplink.acknowledged(now_us, at_us, sender.flow, bytes, clock);
             }
         }
         if now_us.is_multiple_of(2000) {
             let waiting: Vec<FlowId> = self.uplink.unacknowledged().collect();
             for sender in self.senders.iter().filter(|sender| waiting.contains(&sender.flow)) {
                 let told = Acknowledged { bytes: sender.acked, retransmissions: 0 };
-                self.uplink.acked(now_us, sender.flow, told);
+                self.uplink.told(now_us, sender.flow, told);
             }
             self.uplink.expire(now_us);
         }
-        drop(self.uplink.grant(now_us));
+        let _ = self.uplink.grant(now_us);
         for at in 0..self.senders.len() {
             let (flow, tcp) = (self.senders[at].flow, self.senders[at].tcp);
             let wanted = if tcp { 65_536 } else { PACKET };
@@ -109,21 +117,20 @@ impl Bed {
                 let heard_us = self.acks.back().map_or(0, |&(at_us, ..)| at_us).max(heard_us);
                 let sender = &mut self.senders[at];
                 (sender.sent, sender.total) = (sender.sent + bytes, sender.total + bytes);
-                self.acks.push_back((heard_us, at, sender.sent, (there_us / 1000) as u32));
+                self.acks.push_back((heard_us, at, sender.sent, (there_us / 1000 * 1000) as u32));
             }
-            self.uplink.ask(flow, wanted, Waker::noop());
+            self.uplink.ask(flow, wanted);
         }
-        drop(self.uplink.grant(now_us));
-        if let Some(Request { sequence, .. }) = self.uplink.probe(now_us) {
+        let _ = self.uplink.grant(now_us);
+        if !self.deaf && now_us >= self.probed_us + GAP_US && self.uplink.is_sending() {
             let at_us = self.carry(PROBE) + self.rtt_us + self.back_us;
-            if !self.deaf {
-                self.echoes.push_back((at_us, sequence));
-            }
+            self.echoes.push_back((at_us, now_us));
+            self.probed_us = now_us;
         }
     }
 
-    /// Bytes a second that leave for users in `span_us`, and the 99th percentile of the time that a packet of the
-    /// foreground waits, in microseconds.
+    /// Runs for `span_us`. Returns the rate of users in bytes per second, and the 99th percentile
+    /// of the time that a packet of the foreground waits, in microseconds.
     fn run(&mut self, span_us: u64) -> (u64, u64) {
         self.queues_us.clear();
         let before = self.total();
@@ -145,8 +152,13 @@ impl Bed {
     }
 }
 
-fn ends(number: usize) -> Ends {
-    Ends { here: ([10, 0, 0, 1], 40_000 + number as u16).into(), there: (SERVER, 443).into() }
+fn open(uplink: &mut Uplink, user: u64, tcp: bool) -> FlowId {
+    if tcp {
+        return uplink.open(UserId(user), Some(PATH)).unwrap();
+    }
+    let flow = uplink.datagrams(UserId(user)).unwrap();
+    uplink.heads_for(flow, Some(PATH));
+    flow
 }
 
 /// 2 Mbit/s.
@@ -165,7 +177,7 @@ fn what_is_sent_keeps_the_queue_short_and_uses_the_line() {
 }
 
 #[test]
-fn a_queue_of_the_downlink_is_none_of_the_uplink() {
+fn a_queue_of_the_downlink_is_no_queue_of_the_uplink() {
     for rtt_us in [1_000, 30_000] {
         let mut line = Bed { observed: true, ..Bed::new(SLOW, rtt_us) };
         for user in 0..4 {
@@ -196,7 +208,7 @@ fn a_fast_line_is_used_too() {
 }
 
 #[test]
-fn without_echoes_acknowledgements_of_tcp_steer() {
+fn without_echoes_the_acknowledgements_of_tcp_limit() {
     let mut line = Bed::new(SLOW, 20_000);
     line.deaf = true;
     (0..2).for_each(|user| line.add(user, true));
@@ -206,7 +218,7 @@ fn without_echoes_acknowledgements_of_tcp_steer() {
 }
 
 #[test]
-fn datagrams_of_which_nothing_is_heard_are_few() {
+fn datagrams_without_echoes_are_few() {
     let mut line = Bed::new(SLOW, 20_000);
     line.deaf = true;
     line.add(1, false);
@@ -223,13 +235,13 @@ fn a_user_with_64_connections_sends_what_a_user_with_one_sends() {
     line.run(60 * S);
     let [many, one, datagrams] = [1, 2, 3].map(|user| line.of(user));
     for other in [one, datagrams] {
-        // The window is four segments, and a connection has two of them at most before it is acknowledged.
+        // The window is four segments, and a connection may have two of them before it is acknowledged.
         assert!(many.abs_diff(other) < many / 5, "{many}, {one}, {datagrams}");
     }
 }
 
 #[test]
-fn who_closes_connections_does_not_get_more() {
+fn a_user_who_closes_connections_does_not_get_more() {
     let mut line = Bed::new(SLOW, 20_000);
     (0..4).for_each(|user| line.add(user, true));
     line.run(5 * S);
@@ -239,7 +251,7 @@ fn who_closes_connections_does_not_get_more() {
         worst_us = worst_us.max(p99_us);
         let sender = &mut line.senders[n % 4];
         line.uplink.close(sender.flow);
-        sender.flow = line.uplink.open(sender.user, Some(SERVER), true);
+        sender.flow = open(&mut line.uplink, sender.user, true);
         (sender.sent, sender.acked) = (0, 0);
         line.acks.retain(|&(_, at, ..)| at != n % 4);
     }
@@ -261,19 +273,18 @@ fn beside_a_foreground_that_fills_the_line_little_is_sent() {
     }
 }
 
-/// A home that sends as much as the line carries, a packet each 6 ms, with no queue of its own.
+/// The foreground sends as much as the line carries, a packet each 6 ms, without a queue of its own.
 #[test]
-fn what_waits_yields_to_the_foreground() {
+fn users_yield_to_the_foreground() {
     for tcp in [true, false] {
         let mut line = Bed::new(SLOW, 20_000);
         line.add(1, tcp);
         line.run(5 * S);
         line.foreground = SLOW;
-        let observation = Observation { connection: 1, what: What::Sends(PACKET) };
         let sends = |line: &mut Bed, packets: usize| {
             let before = line.total();
             for _ in 0..packets {
-                line.uplink.home_observed(line.now_us, observation);
+                line.uplink.foreground(line.now_us, 1, Observation::Bytes(PACKET));
                 line.run(6_000);
             }
             line.total() - before
@@ -290,13 +301,13 @@ fn what_waits_yields_to_the_foreground() {
 }
 
 #[test]
-fn who_does_not_use_what_he_was_granted_does_not_keep_it() {
+fn a_grant_that_is_not_used_is_taken_back() {
     let mut line = Bed::new(SLOW, 20_000);
     line.add(1, true);
     line.run(2 * S);
-    let idle = line.uplink.open(2, Some(SERVER), true);
+    let idle = open(&mut line.uplink, 2, true);
     let held = |line: &Bed| line.uplink.ready(idle, 1).is_some();
-    line.uplink.ask(idle, 65_536, Waker::noop());
+    line.uplink.ask(idle, 65_536);
     while !held(&line) {
         line.step();
     }
@@ -309,8 +320,8 @@ fn who_does_not_use_what_he_was_granted_does_not_keep_it() {
     for _ in 0..1000 {
         line.now_us += 2000;
         line.uplink.expire(line.now_us);
-        drop(line.uplink.grant(line.now_us));
+        let _ = line.uplink.grant(line.now_us);
     }
-    assert_eq!(line.uplink.state(line.now_us).outstanding_bytes, 0);
+    assert_eq!(line.uplink.state(line.now_us).granted_bytes, 0);
     assert!(!line.uplink.is_busy());
 }
