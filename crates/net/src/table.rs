@@ -63,6 +63,11 @@ impl Table {
         sent.transpose().map(drop).map_err(|error| Error::System { what: "tell nft its rules", error })
     }
 
+    /// Whether the owner still runs, and so the table exists.
+    pub fn exists(&mut self) -> bool {
+        matches!(self.owner.try_wait(), Ok(None))
+    }
+
     /// Waits until `nft` lists the whole table.
     fn confirm(&mut self) -> Result<(), Error> {
         let mut said = String::new();

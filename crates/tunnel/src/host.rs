@@ -18,6 +18,7 @@ use leeway_net::{
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// Mark of the tunnel's own packets, and number of the client's routing table.
 pub const MARK: u32 = 0x1ee3a;
@@ -74,6 +75,9 @@ impl Reach {
 
 /// Refusal of a destination.
 const PROHIBITED: &str = "reject with icmpx type admin-prohibited";
+
+/// Interval at which the server checks that its rules exist.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// Chain with the destinations that the server reaches without a router.
 const NEAR: &str = "near";
@@ -174,6 +178,19 @@ impl ServerHost {
         near.refuse(|| attached.surroundings());
         self.attached = Some(attached);
         Ok(())
+    }
+
+    /// Waits until the rules are gone, because somebody killed their owner. Clients reach
+    /// everything then.
+    pub async fn unguarded(&self) {
+        let there = || match self.rules.try_lock() {
+            Ok(mut rules) => rules.as_mut().is_some_and(Table::exists),
+            // They are being changed. Whoever does that hears of their end.
+            Err(_) => true,
+        };
+        while there() {
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
     }
 
     /// Settings of this host that prevent forwarding, as arguments of `sysctl -w`.

@@ -181,21 +181,27 @@ fn nothing_leaves_with_an_address_of_the_tunnel() {
     assert!(!bed.said("web").contains("10.213."), "{}", bed.said("web"));
 }
 
-/// A relay with rules that cannot be changed any more would open what comes later.
+/// Without the rules clients would reach everything, and a relay whose rules cannot be changed would open
+/// what comes later.
 #[test]
 fn a_relay_without_its_rules_ends() {
     if !possible() {
         return;
     }
-    let mut bed = Bed::new();
-    let relay = bed.relay.clone();
-    let child = bed.relay("");
-    sh(&format!(
-        "for pid in $(ip netns pids {relay}); do grep -qx nft /proc/$pid/comm && kill $pid || true; done"
-    ));
-    sh(&format!("ip -n {relay} addr add 9.8.0.1/24 dev right"));
-    assert_eq!(bed.ends(child), Some(1), "{}", bed.said("relay"));
-    bed.hears("relay", "nft");
+    for (signal, then) in
+        [("KILL", ""), ("STOP", "ip -n $0 addr add 9.8.0.1/24 dev right; sleep 1; kill -KILL $nft")]
+    {
+        let mut bed = Bed::new();
+        let relay = bed.relay.clone();
+        let child = bed.relay("");
+        sh(&format!(
+            "for pid in $(ip netns pids {relay}); do grep -qx nft /proc/$pid/comm && nft=$pid; done
+             kill -{signal} $nft; {}",
+            then.replace("$0", &relay)
+        ));
+        assert_eq!(bed.ends(child), Some(1), "{}", bed.said("relay"));
+        bed.hears("relay", "nft");
+    }
 }
 
 #[test]
