@@ -10,6 +10,9 @@ cd "$(dirname "$0")/.."
 
 readonly prefix=${PREFIX:-/usr/local} root=${DESTDIR:-}
 readonly libraries=${LIBDIR:-$prefix/lib}
+# Where examples of the configuration go. Another user than root has the PREFIX alone.
+if [ "$(id -u)" -eq 0 ] || [ -n "$root" ]; then etc=/etc; else etc=$prefix/etc; fi
+readonly etc
 # What was installed, a path in a line without DESTDIR, folders that were made with a slash at the end.
 readonly manifest=$root$prefix/share/leeway/manifest
 # Pages of docs/ for who shares a line.
@@ -64,10 +67,12 @@ everything() {
 	done
 	put 644 packaging/sysusers.conf "$prefix/lib/sysusers.d/leeway.conf"
 	# What somebody has written stays. The gateway's is written by `leeway gateway init`, for the machine.
-	[ -e "$root/etc/leeway/laws.conf" ] || put 644 packaging/laws.conf /etc/leeway/laws.conf
+	[ -e "$root$etc/leeway/laws.conf" ] || put 644 packaging/laws.conf "$etc/leeway/laws.conf"
 	put 644 packaging/gateway.toml "$prefix/share/leeway/gateway.toml"
-	echo "for ordinary users: systemd-sysusers, then systemctl enable --now leeway-helper.socket"
-	echo "to load the laws of /etc/leeway/laws.conf at boot: systemctl enable --now leeway-kernel"
+	if [ "$etc" = /etc ]; then
+		echo "for ordinary users: systemd-sysusers, then systemctl enable --now leeway-helper.socket"
+		echo "to load the laws of /etc/leeway/laws.conf at boot: systemctl enable --now leeway-kernel"
+	fi
 	linker_cache
 }
 
@@ -162,8 +167,8 @@ note() {
 	grep -qxF "$1" "$manifest" 2>/dev/null || echo "$1" >>"$manifest"
 }
 
-# What the manifest names, the last first; folders only where nothing else is in them, and what somebody has changed under
-# /etc stays.
+# What the manifest names, the last first; folders only where nothing else is in them, and configuration that somebody
+# has changed stays.
 uninstall() {
 	[ -e "$manifest" ] || fail "nothing to remove: there is no $manifest"
 	local lines line
@@ -172,7 +177,7 @@ uninstall() {
 	for line in "${lines[@]}"; do
 		case $line in
 		*/) rmdir --ignore-fail-on-non-empty "$root$line" 2>/dev/null || true ;;
-		/etc/*)
+		"$etc"/*)
 			if [ -e "$root$line" ] && ! cmp -s "packaging/${line##*/}" "$root$line"; then
 				echo "left $root$line, which has been changed"
 			else

@@ -1,6 +1,9 @@
 //! The `leeway` program: reads the command line, runs one subcommand, and turns errors into
 //! messages and exit codes.
 
+#[macro_use]
+mod say;
+
 mod account;
 mod args;
 mod attach;

@@ -18,6 +18,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
+use std::sync::mpsc::channel;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
@@ -64,7 +65,8 @@ pub struct Relay {
     /// The longest IP packet in the tunnel, in bytes.
     #[arg(long, value_name = "BYTES", default_value_t = MTU, value_parser = clap::value_parser!(u16).range(1280..=1500))]
     mtu: u16,
-    /// Let clients reach private addresses and others outside the public Internet.
+    /// Let clients reach private addresses, others outside the public Internet, and the networks
+    /// that the relay is in.
     #[arg(long)]
     private: bool,
     /// TCP ports that clients may reach, separated by commas. `any` opens all ports of TCP and
@@ -220,10 +222,17 @@ async fn serve(relay: &Relay) -> Result<(), Failure> {
     let inward = Arc::clone(&tun) as Arc<dyn leeway_tunnel::Inward>;
     let server =
         Server::bind(options, Arc::clone(&roster), inward, |words| eprintln!("leeway relay: {words}"))?;
-    let host = ServerHost::new(&tun, &server.pool(), relay.mtu, &relay.reach())?;
+    let mut host = ServerHost::new(&tun, &server.pool(), relay.mtu, &relay.reach())?;
     // Before the first client is served. Helper processes own the nftables rules and remove them
     // at the end.
     give_up_the_last().map_err(cannot_give_up)?;
+    let stop = Arc::new(Notify::new());
+    let (stopping, (told, unguarded)) = (Arc::clone(&stop), channel());
+    // Without the rules clients reach hosts beside this one, so the relay ends.
+    host.follow(move |error| {
+        let _ = told.send(error);
+        stopping.notify_one();
+    })?;
     // Check that the folder is still readable without root's rights. Otherwise later invitations
     // would not be seen.
     let missing = ServerHost::forwarding_missing();
@@ -241,7 +250,6 @@ async fn serve(relay: &Relay) -> Result<(), Failure> {
         relay.law
     );
 
-    let stop = Arc::new(Notify::new());
     let switch = server.switch();
     let reading = Arc::clone(&tun);
     let forward = async move {
@@ -260,6 +268,9 @@ async fn serve(relay: &Relay) -> Result<(), Failure> {
         _ = interrupted.recv() => Ok(()),
         _ = terminated.recv() => Ok(()),
         gone = &mut forward => Err(gone.map_or_else(|panic| Failure::Run(panic.to_string()), Failure::from)),
+        () = host.unguarded() => Err(Failure::Run(
+            "the rules that keep clients from this host's networks are gone: their owner, a process `nft`, has ended".into(),
+        )),
         served = &mut serving => served.map_err(|panic| Failure::Run(panic.to_string())),
     };
     stop.notify_one();
@@ -268,5 +279,8 @@ async fn serve(relay: &Relay) -> Result<(), Failure> {
     }
     forward.abort();
     drop(host);
-    ended
+    match unguarded.try_recv() {
+        Ok(error) => Err(error.into()),
+        Err(_) => ended,
+    }
 }

@@ -6,6 +6,7 @@
 use crate::account::{self, End, Told};
 use crate::attend::{Ended, attend};
 use crate::helper::request::{self, Request};
+use crate::output::atomic::AtomicFile;
 use crate::{Failure, link};
 use clap::Args;
 use leeway_control::{LawError, LawSpec};
@@ -115,44 +116,59 @@ impl Manners {
 pub fn run(run: &Run) -> Result<(), Failure> {
     let shell = [link::shell()];
     let command = if run.command.is_empty() { &shell[..] } else { &run.command };
+    // Before the command, which may run for hours, so that a wrong folder is found now.
+    let file = run.json.as_deref().map(AtomicFile::create).transpose()?;
     confine(&run.manners.policy(), command)?;
     let report = !run.no_report && (run.report || std::io::stderr().is_terminal());
-    if report || run.json.is_some() {
-        return accounted(run, command, report);
+    if report || file.is_some() {
+        return accounted(command, report, file);
     }
     let error = Command::new(&command[0]).args(&command[1..]).exec();
     Err(link::not_run(command, &error))
 }
 
-/// Runs the command, and then prints or writes the account of its traffic.
-fn accounted(run: &Run, command: &[OsString], report: bool) -> Result<(), Failure> {
+/// Runs the command, and then prints the account of its traffic, or writes it to the file.
+fn accounted(command: &[OsString], report: bool, file: Option<AtomicFile>) -> Result<(), Failure> {
     let began = Instant::now();
     let ended = attend(command)?;
     let seconds = began.elapsed().as_secs_f64();
-    // This process is in the cgroup too, so the cgroup and its account still exist.
-    let told = match rustix::process::geteuid().is_root() {
-        true => match account::confinement_of(std::process::id())? {
-            Some(confinement) => Told::of(&confinement)?,
-            None => {
-                return Err(Failure::Run(
-                    "the cgroup of the command was removed, and the account with it".into(),
-                ));
-            }
-        },
-        false => request::account()?,
-    };
-    if report {
-        eprint!("{}", account::words(&told, seconds));
-    }
-    if let Some(path) = &run.json {
+    let wanted = file.is_some();
+    let tell = |told: &Told| {
+        if report {
+            eprint!("{}", account::words(told, seconds));
+        }
+        let Some(file) = file else { return Ok(()) };
         let command = command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
         let (exit_code, signal) = match ended {
             Ended::Code(code) => (Some(code), None),
             Ended::Signal(signal) => (None, Some(signal)),
         };
-        account::write_json(path, &told, &End { command, seconds, exit_code, signal })?;
+        account::write_json(file, told, &End { command, seconds, exit_code, signal })
+    };
+    match (own_account().and_then(|told| tell(&told)), ended) {
+        (Ok(()), ended) => ended.follow(),
+        // The file was asked for, and nothing else says that it is missing.
+        (Err(failure), Ended::Code(0)) if wanted => Err(failure),
+        // The end of the command matters more than its account.
+        (Err(failure), ended) => {
+            if let Failure::Run(why) | Failure::Usage(why) = failure {
+                eprintln!("leeway: the command has ended; its account is missing: {why}");
+            }
+            ended.follow()
+        }
     }
-    ended.follow()
+}
+
+/// The account of the command that this process belongs to. This process is in the cgroup, so the
+/// cgroup and its account still exist.
+fn own_account() -> Result<Told, Failure> {
+    if !rustix::process::geteuid().is_root() {
+        return request::account();
+    }
+    match account::confinement_of(std::process::id())? {
+        Some(confinement) => Ok(Told::of(&confinement)?),
+        None => Err(Failure::Run("the cgroup of the command was removed, and the account with it".into())),
+    }
 }
 
 /// Moves this process to a cgroup under the policy. Root does that itself and starts the reaper.

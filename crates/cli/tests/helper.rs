@@ -131,6 +131,67 @@ fn a_helper_that_was_killed_leaves_commands_confined_and_the_next_looks_after_th
     wait_for("the next helper cleans up", || listed(&law).is_empty() && !is_loaded(&law));
 }
 
+/// A backup that fails is to be seen as one that fails, and one that succeeds as one that succeeds.
+#[test]
+fn the_end_of_a_command_counts_although_the_helper_has_gone() {
+    if !possible() {
+        return;
+    }
+    let mut helper = Helper::start(&[]);
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o777)).unwrap();
+    let json = format!("--json {}", folder.path().join("account.json").display());
+    for (options, end, code) in
+        [("--report", "exit 0", 0), ("--report", "exit 7", 7), (&json, "exit 7", 7), (&json, "exit 0", 1)]
+    {
+        let mut command = helper.run(options, &["sh", "-c", &format!("echo ready; read go; {end}")]);
+        let mut talk = Talk::start(&mut command);
+        assert_eq!(talk.line(), "ready");
+        helper.stop();
+        talk.say("go");
+        assert_eq!(talk.child.wait().unwrap().code(), Some(code), "{options} {end}");
+        helper.start_again();
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "no account, no file");
+}
+
+/// The root of a hierarchy of cgroups that can limit the number of threads, of version 1 or 2.
+fn with_pids() -> Option<PathBuf> {
+    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
+    mounts.lines().find_map(|line| {
+        let [_, place, kind, options, ..] = line.split(' ').collect::<Vec<_>>()[..] else { return None };
+        let root = PathBuf::from(place);
+        let control = || std::fs::read_to_string(root.join("cgroup.subtree_control")).unwrap_or_default();
+        let can = match kind {
+            "cgroup" => options.split(',').any(|one| one == "pids"),
+            "cgroup2" => control().split_whitespace().any(|one| one == "pids"),
+            _ => false,
+        };
+        can.then_some(root)
+    })
+}
+
+/// Connections that come faster than the system has threads are sent away.
+#[test]
+fn a_flood_of_connections_does_not_end_the_helper() {
+    if !possible() {
+        return;
+    }
+    let mut helper = Helper::start(&[]);
+    let Some(root) = with_pids() else { return eprintln!("skipped: no cgroup controller `pids`") };
+    let group = root.join(format!("leeway-test-few-{}", std::process::id()));
+    std::fs::create_dir(&group).unwrap();
+    std::fs::write(group.join("pids.max"), "4").unwrap();
+    std::fs::write(group.join("cgroup.procs"), helper.child.id().to_string()).unwrap();
+    let held: Vec<_> = (0..20).map(|_| UnixStream::connect(helper.socket()).unwrap()).collect();
+    std::thread::sleep(Duration::from_secs(1));
+    assert!(helper.child.try_wait().unwrap().is_none(), "it has ended");
+    drop(held);
+    wait_for("an answer", || helper.run("", &["true"]).status().unwrap().success());
+    helper.stop();
+    wait_for("an empty cgroup", || std::fs::remove_dir(&group).is_ok());
+}
+
 #[test]
 fn a_user_has_a_limit() {
     if !possible() {

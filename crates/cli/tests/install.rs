@@ -101,6 +101,48 @@ fn a_changed_configuration_stays() {
     );
 }
 
+/// docs/install.md: "With a `PREFIX` in the user's home it installs everything there."
+#[test]
+fn another_user_than_root_installs_everything_into_a_folder_of_their_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path().join("home");
+    std::fs::create_dir(&home).unwrap();
+    // The program has to be in a place that the other user can read.
+    let program = folder.path().join("built");
+    std::fs::create_dir(&program).unwrap();
+    for file in ["leeway", "libleeway_utp.so", "libleeway_utp.a"] {
+        std::fs::copy(Path::new(&installable()).with_file_name(file), program.join(file)).unwrap();
+    }
+    std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
+    let mut user = Command::new(Path::new(TOP).join("tools/install.sh"));
+    if rustix::process::geteuid().is_root() {
+        std::os::unix::fs::chown(&home, Some(65_534), Some(65_534)).unwrap();
+        let as_nobody = || {
+            let mut command = Command::new("setpriv");
+            command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"]);
+            command
+        };
+        user = as_nobody();
+        user.arg(Path::new(TOP).join("tools/install.sh"));
+        if !as_nobody().args(["test", "-r", TOP]).status().unwrap().success() {
+            return eprintln!("skipped: the checkout cannot be read by another user");
+        }
+    }
+    user.env_remove("DESTDIR").env("PREFIX", home.join("local")).env("HOME", &home);
+    user.env("LEEWAY_PROGRAM", program.join("leeway"));
+    succeed(&mut user);
+    for file in ["bin/leeway", "share/man/man1/leeway-run.1", "etc/leeway/laws.conf"] {
+        assert!(home.join("local").join(file).is_file(), "{file}");
+    }
+    write(&home.join("local/etc/leeway/laws.conf"), "ledbat\n");
+    succeed(user.arg("uninstall"));
+    let left: Vec<_> = tree(&home).into_iter().map(|(path, _)| path).collect();
+    assert_eq!(
+        left,
+        ["local", "local/etc", "local/etc/leeway", "local/etc/leeway/laws.conf"].map(PathBuf::from)
+    );
+}
+
 /// What pkg-config says of a package that is installed below `root`.
 fn pkg_config(root: &Path, folder: &str, words: &[&str]) -> String {
     let mut asked = Command::new("pkg-config");

@@ -1,6 +1,7 @@
 //! The program as people use it: what it prints, what it writes, how it ends.
 
 use assert_cmd::Command;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -295,6 +296,56 @@ fn a_full_disk_behind_the_standard_output_is_named() {
         assert_eq!(output.status.code(), Some(1), "{arguments:?} {words}");
         assert!(words.contains("cannot write /dev/stdout: "), "{arguments:?} {words}");
     }
+}
+
+/// As behind `leeway ... 2>&1 | head`, and where the disk of a log is full.
+#[test]
+fn a_standard_error_that_cannot_be_written_changes_no_exit_code() {
+    let folder = folder();
+    std::fs::write(folder.path().join("bad.toml"), SHORT.replace("delay", "dealy")).unwrap();
+    for arguments in [&["sim", "bad.toml"][..], &["nonsense"], &["laws", "nonsense"], &["gateway", "status"]]
+    {
+        let program = || std::process::Command::new(assert_cmd::cargo::cargo_bin!("leeway"));
+        let full = std::fs::File::create("/dev/full").unwrap();
+        let seen = program().current_dir(&folder).args(arguments).output().unwrap().status;
+        let unseen = program().current_dir(&folder).args(arguments).stderr(full).output().unwrap().status;
+        assert_eq!(unseen.code(), seen.code(), "{arguments:?}");
+    }
+}
+
+/// `leeway gateway up` writes the log to a file, and a full disk ends no service.
+#[test]
+fn a_gateway_serves_on_without_its_log() {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let folder = folder();
+    let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin!("leeway"));
+    let address = format!("127.0.0.1:{port}");
+    let place = folder.path().display();
+    let text = format!(
+        "listen = [\"{address}\"]\nclients = [\"127.0.0.0/8\"]\n\
+         [control]\nsocket = \"{place}/control.sock\"\nstate = \"{place}\"\n"
+    );
+    std::fs::write(folder.path().join("gateway.toml"), text).unwrap();
+    command.args(["gateway", "--config", "gateway.toml"]).current_dir(&folder);
+    command.stderr(std::fs::File::create("/dev/full").unwrap());
+    let mut child = command.spawn().unwrap();
+    let start = Instant::now();
+    let answer = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            panic!("it has ended: {status}");
+        }
+        if let Ok(mut stream) = std::net::TcpStream::connect(&address) {
+            stream.write_all(b"GET http://10.0.0.1/ HTTP/1.0\r\n\r\n").unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).unwrap();
+            break answer;
+        }
+        assert!(start.elapsed() < Duration::from_secs(20), "it does not listen");
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(answer.starts_with("HTTP/1.") && answer.contains(" 403 "), "{answer}");
 }
 
 #[test]

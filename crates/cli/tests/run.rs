@@ -365,6 +365,10 @@ fn the_end_tells_what_went_and_came_and_follows_the_command() {
     assert_eq!((&account["exit_code"], &account["down"]), (&7.into(), &serde_json::Value::Null));
     let output = run("--report", &["sh", "-c", "kill -TERM $$"]).output().unwrap();
     assert_eq!(output.status.signal(), Some(15));
+    // A command of hours is not started for a file that cannot be written at its end.
+    let output = run("--json /nowhere/account.json", &["echo", "started"]).output().unwrap();
+    assert_eq!((output.status.code(), &*text(&output.stdout)), (Some(1), ""));
+    assert!(text(&output.stderr).contains("/nowhere/account.json"), "{}", text(&output.stderr));
     // Without a terminal nothing is said unless it is asked for.
     let output = run("", &["true"]).output().unwrap();
     assert_eq!(text(&output.stderr), "");

@@ -10,6 +10,8 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 /// this process ends in any way.
 #[derive(Debug)]
 pub struct Table {
+    /// Family and name, as `nft` lists them.
+    title: String,
     owner: Child,
     /// Input of the owner. The system closes it with this process, and the owner then ends.
     commands: Option<ChildStdin>,
@@ -41,18 +43,33 @@ impl Table {
             .spawn()
             .map_err(|error| Error::Missing { program: "nft", package: "nftables", error })?;
         let commands = owner.stdin.take();
-        let mut table = Table { owner, commands, answers: BufReader::new(reader) };
-        let script = format!("{script}list table {family} {name}\n");
-        let pipe = table.commands.as_mut();
-        let sent = pipe.map(|pipe| pipe.write_all(script.as_bytes()).and_then(|()| pipe.flush()));
-        // If the owner is gone, its output says why.
-        let heard = table.confirm(&format!("table {family} {name}"));
-        heard.and_then(|()| sent.transpose().map(drop).map_err(of("tell nft its rules")))?;
+        let title = format!("table {family} {name}");
+        let mut table = Table { title, owner, commands, answers: BufReader::new(reader) };
+        table.tell(script)?;
         Ok(table)
     }
 
+    /// Gives `nft` further commands for this table, and returns when they have been carried out.
+    /// Each line is one transaction.
+    ///
+    /// # Errors
+    /// [`Error::Program`] with what `nft` says. The table may then be gone, or be as before.
+    pub fn tell(&mut self, script: &str) -> Result<(), Error> {
+        let script = format!("{script}list {}\n", self.title);
+        let pipe = self.commands.as_mut();
+        let sent = pipe.map(|pipe| pipe.write_all(script.as_bytes()).and_then(|()| pipe.flush()));
+        // If the owner is gone, its output says why.
+        self.confirm()?;
+        sent.transpose().map(drop).map_err(|error| Error::System { what: "tell nft its rules", error })
+    }
+
+    /// Whether the owner still runs, and so the table exists.
+    pub fn exists(&mut self) -> bool {
+        matches!(self.owner.try_wait(), Ok(None))
+    }
+
     /// Waits until `nft` lists the whole table.
-    fn confirm(&mut self, title: &str) -> Result<(), Error> {
+    fn confirm(&mut self) -> Result<(), Error> {
         let mut said = String::new();
         loop {
             let from = said.len();
@@ -65,7 +82,7 @@ impl Table {
                 return Err(Error::Program { program: "nft", message: said.trim().to_owned() });
             }
             // Lines that repeat the input begin with a prompt.
-            if line.starts_with('}') && said.contains(title) {
+            if line.starts_with('}') && said.contains(&self.title) {
                 return Ok(());
             }
         }

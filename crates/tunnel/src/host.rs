@@ -10,11 +10,15 @@ use crate::Error;
 use crate::device::Tun;
 use crate::pool::{Pool, V6_BITS};
 use crate::wire::Welcome;
+use ipnet::IpNet;
 use leeway_net::{
-    Family, Leftover, Rule, TCP_PORTS, Table, UDP_PORTS, ip, ip_of, special_destinations, sysctl,
+    Attached, Family, Leftover, Rule, Surroundings, TCP_PORTS, Table, UDP_PORTS, ip, ip_of,
+    special_destinations, sysctl,
 };
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// Mark of the tunnel's own packets, and number of the client's routing table.
 pub const MARK: u32 = 0x1ee3a;
@@ -29,7 +33,8 @@ pub(crate) const PRIORITY: u32 = 31_000;
 /// Destinations that clients of a relay may use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reach {
-    /// Whether addresses outside the public Internet are allowed.
+    /// Whether addresses outside the public Internet are allowed, and networks that the server
+    /// reaches without a router.
     pub private: bool,
     /// Allowed TCP ports and UDP ports; `None` for all ports and protocols.
     pub ports: Option<[Vec<u16>; 2]>,
@@ -48,7 +53,6 @@ impl Reach {
         let rule = |condition: &str, verdict: &str| {
             format!("add rule inet {table} forward iifname \"{device}\" {condition} {verdict}\n")
         };
-        const PROHIBITED: &str = "reject with icmpx type admin-prohibited";
         let mut rules = String::new();
         if !self.private {
             let special = Family::ALL.into_iter().flat_map(special_destinations);
@@ -69,10 +73,40 @@ impl Reach {
     }
 }
 
+/// Refusal of a destination.
+const PROHIBITED: &str = "reject with icmpx type admin-prohibited";
+
+/// Interval at which the server checks that its rules exist.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// Chain with the destinations that the server reaches without a router.
+const NEAR: &str = "near";
+
+/// The commands, in one line, that make [`NEAR`] refuse the networks of `now`.
+fn near_rules(table: &str, now: &Surroundings) -> String {
+    let networks = IpNet::aggregate(&now.on_link.keys().copied().collect());
+    let mut line = format!("flush chain inet {table} {NEAR}");
+    for (family, four) in [("ip", true), ("ip6", false)] {
+        let of_family = networks.iter().filter(|network| network.addr().is_ipv4() == four);
+        let set: Vec<String> = of_family.map(IpNet::to_string).collect();
+        if !set.is_empty() {
+            let set = set.join(", ");
+            line += &format!("; add rule inet {table} {NEAR} {family} daddr {{ {set} }} {PROHIBITED}");
+        }
+    }
+    line + "\n"
+}
+
 /// The server's side: device, addresses and rules.
 #[derive(Debug)]
 pub struct ServerHost {
-    _rules: Table,
+    /// Name of the nftables table.
+    table: String,
+    /// The table until the end.
+    rules: Arc<Mutex<Option<Table>>>,
+    private: bool,
+    /// Ends the thread that follows the networks.
+    attached: Option<Attached>,
 }
 
 impl ServerHost {
@@ -87,9 +121,12 @@ impl ServerHost {
         let (v4, v6) = pool.server();
         let (network_v4, network_v6) = (pool.network_v4(), pool.network_v6());
         let bits = network_v4.rsplit('/').next().unwrap_or("16").to_owned();
-        // The rules come before the device is up, so that it never forwards everything.
+        // The rules come before the device is up, so that it never forwards everything. A packet
+        // that the kernel cannot track would leave with the client's address in the tunnel.
         let table = format!("{}_{}", name.replace('-', "_"), std::process::id());
         let refused = reach.rules(&table, name);
+        let near = if reach.private { Surroundings::default() } else { Surroundings::now()? };
+        let near = near_rules(&table, &near);
         let rules = Table::own(
             "inet",
             &table,
@@ -98,10 +135,14 @@ impl ServerHost {
                  add chain inet {table} out {{ type nat hook postrouting priority 100; }}\n\
                  add chain inet {table} forward {{ type filter hook forward priority 0; }}\n\
                  add chain inet {table} input {{ type filter hook input priority 0; }}\n\
+                 add chain inet {table} {NEAR}\n\
                  add rule inet {table} input iifname \"{name}\" ip daddr {v4} icmp type echo-request accept\n\
                  add rule inet {table} input iifname \"{name}\" ip6 daddr {v6} icmpv6 type echo-request accept\n\
                  add rule inet {table} input iifname \"{name}\" drop\n\
                  add rule inet {table} forward iifname \"{name}\" oifname \"{name}\" drop\n\
+                 add rule inet {table} forward iifname \"{name}\" ct state invalid drop\n\
+                 {near}\
+                 add rule inet {table} forward iifname \"{name}\" jump {NEAR}\n\
                  {refused}\
                  add rule inet {table} forward oifname \"{name}\" ct state new drop\n\
                  add rule inet {table} forward iifname \"{name}\" tcp flags syn tcp option maxseg size set rt mtu\n\
@@ -115,7 +156,41 @@ impl ServerHost {
         ip(&format!(
             "addr add {v4}/{bits} dev {name}\n{own_v6}link set dev {name} up mtu {mtu} txqueuelen 1000\n"
         ))?;
-        Ok(ServerHost { _rules: rules })
+        let rules = Arc::new(Mutex::new(Some(rules)));
+        Ok(ServerHost { table, rules, private: reach.private, attached: None })
+    }
+
+    /// Keeps clients from the networks that this host reaches without a router, while those change
+    /// (DHCP, router advertisements). No router's firewall protects the hosts in them. `failed`
+    /// hears that the rules could not be changed; clients then reach a new network.
+    ///
+    /// # Errors
+    /// [`Error::Net`].
+    pub fn follow(&mut self, failed: impl Fn(Error) + Send + Sync + 'static) -> Result<(), Error> {
+        if self.private {
+            return Ok(());
+        }
+        let near = Near { table: self.table.clone(), rules: Arc::clone(&self.rules), failed };
+        let near = Arc::new(near);
+        let changed = Arc::clone(&near);
+        let attached = Attached::follow(move |now| changed.refuse(|| now.clone()))?;
+        // What changed since the table was made.
+        near.refuse(|| attached.surroundings());
+        self.attached = Some(attached);
+        Ok(())
+    }
+
+    /// Waits until the rules are gone, because somebody killed their owner. Clients reach
+    /// everything then.
+    pub async fn unguarded(&self) {
+        let there = || match self.rules.try_lock() {
+            Ok(mut rules) => rules.as_mut().is_some_and(Table::exists),
+            // They are being changed. Whoever does that hears of their end.
+            Err(_) => true,
+        };
+        while there() {
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
     }
 
     /// Settings of this host that prevent forwarding, as arguments of `sysctl -w`.
@@ -128,6 +203,31 @@ impl ServerHost {
         .filter(|(path, _)| !std::fs::read_to_string(path).is_ok_and(|text| text.trim() == "1"))
         .map(|(_, setting)| setting)
         .collect()
+    }
+}
+
+impl Drop for ServerHost {
+    fn drop(&mut self) {
+        // The rules end with the process at the latest, not with the thread that changes them.
+        self.rules.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+}
+
+/// Changes the rules of [`NEAR`].
+struct Near<F> {
+    table: String,
+    rules: Arc<Mutex<Option<Table>>>,
+    failed: F,
+}
+
+impl<F: Fn(Error)> Near<F> {
+    fn refuse(&self, now: impl Fn() -> Surroundings) {
+        let mut rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
+        // Read under the lock, so that an older state never replaces a newer one.
+        let said = rules.as_mut().map(|rules| rules.tell(&near_rules(&self.table, &now())));
+        if let Some(Err(error)) = said {
+            (self.failed)(error.into());
+        }
     }
 }
 

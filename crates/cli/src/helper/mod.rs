@@ -59,7 +59,7 @@ pub struct Helper {
 pub fn run(helper: &Helper) -> Result<(), Failure> {
     // Clean up after commands that an earlier helper confined.
     for confinement in confinements()?.into_iter().filter(|one| !one.persistent) {
-        thread::spawn(move || clean_up(&confinement));
+        start(move || clean_up(&confinement));
     }
     let listener = helper.listener()?;
     let state =
@@ -69,7 +69,7 @@ pub fn run(helper: &Helper) -> Result<(), Failure> {
         match listener.accept() {
             Ok((stream, _)) => {
                 let state = Arc::clone(&state);
-                thread::spawn(move || state.serve(stream));
+                start(move || state.serve(stream));
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => {
@@ -117,6 +117,15 @@ impl Helper {
             .and_then(|()| std::fs::set_permissions(&self.socket, PermissionsExt::from_mode(0o660)))
             .map_err(|error| failed("let the group use", error))?;
         Ok(listener)
+    }
+}
+
+/// Starts a thread. If the system has no more of them, whoever asked is sent away, and the helper
+/// goes on.
+fn start(work: impl FnOnce() + Send + 'static) {
+    if let Err(error) = thread::Builder::new().spawn(work) {
+        eprintln!("leeway helper: cannot start a thread: {error}");
+        thread::sleep(Duration::from_millis(200));
     }
 }
 

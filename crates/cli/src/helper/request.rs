@@ -93,10 +93,18 @@ fn missing(socket: &Path, error: &io::Error) -> Failure {
 fn exchange<A: DeserializeOwned>(request: &impl Serialize) -> Result<A, Failure> {
     let socket = socket();
     let mut stream = UnixStream::connect(&socket).map_err(|error| missing(&socket, &error))?;
-    let answer = send(&mut stream, request).and_then(|()| read_up_to(ANSWER_MAX, &mut stream, PATIENCE));
-    let answer = answer.and_then(|line| serde_json::from_slice(&line).map_err(io::Error::other));
-    answer
+    converse(&mut stream, request)
         .map_err(|error| Failure::Run(format!("the helper at {} did not answer: {error}", socket.display())))
+}
+
+fn converse<A: DeserializeOwned>(stream: &mut UnixStream, request: &impl Serialize) -> io::Result<A> {
+    // A helper with too many requests refuses without reading. Its reason waits here although the
+    // request cannot be sent any more.
+    let sent = send(stream, request);
+    match read_up_to(ANSWER_MAX, stream, PATIENCE) {
+        Ok(line) => serde_json::from_slice(&line).map_err(io::Error::other),
+        Err(error) => Err(sent.err().unwrap_or(error)),
+    }
 }
 
 /// Writes `message` as a line of JSON.
@@ -137,5 +145,22 @@ fn read_up_to(most: usize, stream: &mut UnixStream, patience: Duration) -> io::R
         if line.len() > most {
             return Err(io::Error::other(format!("a line of more than {most} bytes")));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_heard_although_nobody_reads_the_request() {
+        let (mut client, mut helper) = UnixStream::pair().unwrap();
+        send(&mut helper, &Answer::Refused("too many requests".into())).unwrap();
+        drop(helper);
+        let answer: Answer = converse(&mut client, &Question::new(Tell::Ready)).unwrap();
+        assert!(matches!(answer, Answer::Refused(why) if why == "too many requests"));
+        let (mut client, helper) = UnixStream::pair().unwrap();
+        drop(helper);
+        assert!(converse::<Answer>(&mut client, &Question::new(Tell::Ready)).is_err());
     }
 }

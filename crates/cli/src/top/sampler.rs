@@ -4,6 +4,7 @@ use super::Row;
 use crate::Failure;
 use crate::helper::request;
 use crate::sockets::{Direction, Seen, Snapshot};
+use leeway_guard::is_steady;
 use std::collections::{BTreeSet, HashMap};
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -134,11 +135,31 @@ impl Sampler {
                 let inode = target.to_str().and_then(|text| text.strip_prefix("socket:[")?.strip_suffix(']'));
                 let Some(inode) = inode.and_then(|digits| digits.parse().ok()) else { continue };
                 if wanted.remove(&inode) {
-                    let name = std::fs::read_to_string(process.path().join("comm")).unwrap_or_default();
-                    self.programs.insert(inode, Some((name.trim_end().to_owned(), pid)));
+                    let name = std::fs::read(process.path().join("comm")).unwrap_or_default();
+                    self.programs.insert(inode, Some((plain(&name), pid)));
                 }
             }
         }
         self.programs.extend(wanted.into_iter().map(|inode| (inode, None)));
+    }
+}
+
+/// The name of a program as text. A program chooses its own name, which may contain control
+/// characters for somebody else's terminal.
+fn plain(name: &[u8]) -> String {
+    let name = String::from_utf8_lossy(name);
+    name.trim_end().chars().map(|c| if is_steady(c) { c } else { char::REPLACEMENT_CHARACTER }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_program_says_nothing_to_a_terminal() {
+        assert_eq!(plain(b"rsync\n"), "rsync");
+        assert_eq!(plain("größe".as_bytes()), "größe");
+        assert_eq!(plain(b"\x1b]0;root\x07\xff\n"), "\u{fffd}]0;root\u{fffd}\u{fffd}");
+        assert_eq!(plain("gpj\u{202e}x".as_bytes()), "gpj\u{fffd}x");
     }
 }

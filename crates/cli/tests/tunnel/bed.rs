@@ -134,6 +134,18 @@ impl Bed {
         child.wait().unwrap().code()
     }
 
+    /// Waits until what was started has ended by itself, and returns its exit code, if it has one.
+    pub fn ends(&mut self, child: usize) -> Option<i32> {
+        let start = Instant::now();
+        loop {
+            if let Some(status) = self.children[child].try_wait().unwrap() {
+                return status.code();
+            }
+            assert!(start.elapsed() < PATIENCE, "it does not end");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
     /// Where files are that the client sees in /etc.
     pub fn own_files(&self) -> PathBuf {
         Path::new("/etc/netns").join(&self.client)

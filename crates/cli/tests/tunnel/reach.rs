@@ -99,6 +99,111 @@ fn what_is_not_public_is_refused_and_so_is_mail_between_servers() {
     assert_eq!(tried(&bed, &relay, &["tcp", "11.22.33.1", "25"]), "answered", "the relay itself may");
 }
 
+/// No router's firewall stands between the relay and the hosts in its own networks.
+#[test]
+fn the_relays_own_networks_are_closed_also_those_that_come_later() {
+    if !possible() {
+        return;
+    }
+    let mut bed = Bed::new();
+    let (client, relay, web) = (bed.client.clone(), bed.relay.clone(), bed.web.clone());
+    let both = |first: &str, second: &str| {
+        sh(&format!("ip -n {relay} addr add {first} dev right; ip -n {web} addr add {second} dev in"));
+    };
+    let early = ["9.7.0.9", "2a00:88::9"];
+    both("9.7.0.1/24", "9.7.0.9/24");
+    both("2a00:88::1/64 nodad", "2a00:88::9/64 nodad");
+    bed.python(&web, "web", SERVER);
+    bed.relay("");
+    let token = bed.invite("bob");
+    bed.join("join", &token, "");
+    bed.reaches(&client, "11.22.33.1");
+    for address in early {
+        assert_eq!(tried(&bed, &relay, &["tcp", address, "443"]), "answered", "{address} is there");
+        assert_eq!(tried(&bed, &client, &["tcp", address, "443"]), "refused", "{address}");
+        assert!(!bed.pings(&client, address), "{address}");
+    }
+    // As a router's advertisement or DHCP adds them.
+    both("9.8.0.1/24", "9.8.0.9/24");
+    both("2a00:89::1/64 nodad", "2a00:89::9/64 nodad");
+    for address in ["9.8.0.9", "2a00:89::9"] {
+        assert_eq!(tried(&bed, &relay, &["tcp", address, "443"]), "answered", "{address} is there");
+        let refused = || tried(&bed, &client, &["tcp", address, "443"]) == "refused";
+        until(refused, || format!("{address} is reached: {}", bed.said("relay")));
+    }
+    // A network that has gone is somebody else's, behind a router.
+    sh(&format!(
+        "ip -n {relay} addr del 9.8.0.1/24 dev right; ip -n {relay} route add 9.8.0.0/24 via 10.77.2.1"
+    ));
+    until(
+        || tried(&bed, &client, &["tcp", "9.8.0.9", "443"]) == "answered",
+        || format!("9.8.0.9 is not reached: {}", bed.said("relay")),
+    );
+    for address in early {
+        assert_eq!(tried(&bed, &client, &["tcp", address, "443"]), "refused", "{address}");
+    }
+}
+
+/// Says from whom it hears messages of ICMP, and of which type.
+const ICMP: &str = "
+import socket, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
+print('ready', file=sys.stderr, flush=True)
+while True:
+    data, sender = s.recvfrom(2000)
+    print('heard', data[20], sender[0], file=sys.stderr, flush=True)
+";
+
+/// Sends a router's advertisement, and an error about a packet that nobody has sent.
+const UNASKED: &str = "
+import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
+s.sendto(bytes([9, 0, 0xf6, 0xff]) + bytes(4), ('11.22.33.1', 0))
+s.sendto(bytes([3, 4, 0xfc, 0xfb]) + bytes(4), ('11.22.33.1', 0))
+";
+
+#[test]
+fn nothing_leaves_with_an_address_of_the_tunnel() {
+    if !possible() {
+        return;
+    }
+    let mut bed = Bed::new();
+    let (client, web) = (bed.client.clone(), bed.web.clone());
+    bed.python(&web, "web", ICMP);
+    bed.relay("");
+    let token = bed.invite("bob");
+    bed.join("join", &token, "");
+    bed.reaches(&client, "11.22.33.1");
+    succeed(bed.at(&client, "python3").args(["-c", UNASKED]));
+    // Later than those.
+    assert!(bed.pings(&client, "11.22.33.1"));
+    bed.hears("web", "heard 8 10.77.2.2");
+    assert!(!bed.said("web").contains("10.213."), "{}", bed.said("web"));
+}
+
+/// Without the rules clients would reach everything, and a relay whose rules cannot be changed would open
+/// what comes later.
+#[test]
+fn a_relay_without_its_rules_ends() {
+    if !possible() {
+        return;
+    }
+    for (signal, then) in
+        [("KILL", ""), ("STOP", "ip -n $0 addr add 9.8.0.1/24 dev right; sleep 1; kill -KILL $nft")]
+    {
+        let mut bed = Bed::new();
+        let relay = bed.relay.clone();
+        let child = bed.relay("");
+        sh(&format!(
+            "for pid in $(ip netns pids {relay}); do grep -qx nft /proc/$pid/comm && nft=$pid; done
+             kill -{signal} $nft; {}",
+            then.replace("$0", &relay)
+        ));
+        assert_eq!(bed.ends(child), Some(1), "{}", bed.said("relay"));
+        bed.hears("relay", "nft");
+    }
+}
+
 #[test]
 fn ports_are_opened_by_name_and_what_is_no_port_is_explained() {
     if !possible() {
