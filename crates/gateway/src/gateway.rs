@@ -151,7 +151,8 @@ impl Gateway {
             Codes::new(meter, log.clone()).map_err(|error| GatewayError::System("keep codes", error))
         });
         let users = Arc::new(Users::new(config, logins).with_codes(codes.transpose()?));
-        let books = meter.clone().map(|meter| Bookkeeper::begin(meter, users.clone())).transpose();
+        let books =
+            meter.clone().map(|meter| Bookkeeper::begin(meter, users.clone(), log.clone())).transpose();
         let books = books.map_err(|error| GatewayError::System("keep accounts", error))?;
         let gate = Arc::new(gate.metered(meter));
         let connector = Connector::new(config, policy, resolver, users.clone(), relay, gate, echo);
@@ -390,7 +391,7 @@ fn control(config: &Config) -> Result<(Option<Result<Socket, SocketError>>, Gate
     };
     let failed = |error| GatewayError::System("keep pauses over a restart (`state` of [control])", error);
     std::fs::create_dir_all(&control.state).map_err(failed)?;
-    let gate = Gate::kept(&control.state).map_err(failed)?;
+    let gate = Gate::owning(&control.state).map_err(failed)?;
     Ok((Some(Ok(socket)), gate))
 }
 
