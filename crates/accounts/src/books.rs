@@ -141,14 +141,26 @@ impl Accounts {
     }
 }
 
-impl Drop for Accounts {
-    /// Stores everything that waits.
-    fn drop(&mut self) {
+impl Accounts {
+    /// Stores everything that waits. Returns the state after that: what is not stored is lost.
+    pub fn end(mut self) -> State {
+        self.stop();
+        self.state()
+    }
+
+    fn stop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
             // The thread's panic message was printed already.
             let _ = thread.join();
         }
+    }
+}
+
+impl Drop for Accounts {
+    /// Stores everything that waits.
+    fn drop(&mut self) {
+        self.stop();
     }
 }
 

@@ -119,3 +119,29 @@ fn kind(state: &State) -> &'static str {
         State::Stopped { .. } => "stopped",
     }
 }
+
+/// Whatever has overwritten the file: the error names it, and says what to do.
+#[test]
+fn a_damaged_file_is_named_with_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("accounts.db");
+    let url = file.to_str().unwrap();
+    drop(Store::open(url, "attic").unwrap());
+    let whole = std::fs::read(&file).unwrap();
+    let noise = |bytes: usize| (0..bytes).map(|n| (n * n % 251) as u8).collect::<Vec<_>>();
+    let [random, half] = [noise(8192), whole[..5000].to_vec()];
+    let mut middle = whole.clone();
+    middle[4096..].copy_from_slice(&noise(whole.len() - 4096));
+    for damaged in [random, half, middle] {
+        std::fs::write(&file, damaged).unwrap();
+        let Err(error) = Store::open(url, "attic") else { panic!("it is damaged") };
+        let words = error.to_string();
+        assert!(
+            words.contains(&format!("{url} is damaged: put back a copy of it, or move it away")),
+            "{words}"
+        );
+    }
+    // An empty file is one that nobody has written yet.
+    std::fs::write(&file, "").unwrap();
+    Store::open(url, "attic").unwrap();
+}

@@ -74,6 +74,11 @@ struct Month {
 
 /// Months of greedy neighbours beside a home that is so busy in each.
 fn months(caution: f64, factors: &[f64], seed: u64) -> Vec<Month> {
+    months_with(caution, factors, seed, |_| true)
+}
+
+/// The same, with neighbours only on the days of each month that `shares` says.
+fn months_with(caution: f64, factors: &[f64], seed: u64, shares: impl Fn(usize) -> bool) -> Vec<Month> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let text = format!("percentile = {{ billing = \"sum\", caution = {caution:?} }}");
     let config: CapsConfig = toml::from_str(&text).unwrap();
@@ -92,7 +97,9 @@ fn months(caution: f64, factors: &[f64], seed: u64) -> Vec<Month> {
                 caps.count(now, "", Direction::Down, Class::Foreground, bytes);
                 of_home += bytes;
                 let room = CAPACITY / STEPS as u64 - bytes;
-                if let Some(grant) = caps.ask(now, "ann", Direction::Down, room).grant {
+                if shares(slot / 288)
+                    && let Some(grant) = caps.ask(now, "ann", Direction::Down, room).grant
+                {
                     let used = grant.bytes();
                     of_neighbours += used;
                     caps.settle(now, grant, used);
@@ -141,4 +148,17 @@ fn a_forecast_uses_more_and_risks_its_part_of_an_old_bill() {
     show("forecast, home away", &away);
     let most = away[1].billed_home.max(away[0].billed_home * 8 / 10) as f64;
     assert!(away[1].billed_all as f64 <= 1.05 * most);
+}
+
+/// After a pause of days, neighbours do not take what the pause has left: the bill counts slots and
+/// not sums.
+#[test]
+fn a_pause_of_days_raises_no_bill() {
+    let paused: [fn(usize) -> bool; 3] = [|day| day < 3, |day| day > 20, |day| day % 7 < 2];
+    for shares in paused {
+        for caution in [0.0, 0.8] {
+            let months = show("paused", &months_with(caution, &[1.0, 1.0], 4, shares));
+            assert!(months.iter().all(|&(bill, part)| bill <= 1.01 && part > 0.0), "{months:?}");
+        }
+    }
 }

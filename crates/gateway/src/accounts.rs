@@ -4,6 +4,7 @@
 use crate::budget::State;
 use crate::control::Volume;
 use crate::gate::Gate;
+use crate::home_speed::{Compared, HomeSpeed};
 use crate::relay::Relay;
 use crate::upstream::Connector;
 use crate::users::{Counts, Users};
@@ -127,6 +128,42 @@ fn lists(connector: &Connector) -> String {
     text
 }
 
+/// The home's speed with and without neighbours; NaN as long as it is not known.
+fn home(speed: &HomeSpeed) -> String {
+    type Reading = (&'static str, fn(&Compared) -> Option<f64>);
+    let readings: [(&str, &str, &[Reading]); 3] = [
+        (
+            "leeway_gateway_home_speed_bytes_per_second",
+            "Median speed of the home's transfers while neighbours use the line, and while none does.",
+            &[
+                (",neighbours=\"active\"", |way| Some(way.with_bps? / 8.0)),
+                (",neighbours=\"idle\"", |way| Some(way.without_bps? / 8.0)),
+            ],
+        ),
+        (
+            "leeway_gateway_home_speed_ratio",
+            "Median of the speed while neighbours use the line over the speed while none does.",
+            &[("", |way| way.ratio)],
+        ),
+        (
+            "leeway_gateway_home_speed_pairs",
+            "Pairs of the home's transfers that were compared.",
+            &[("", |way| Some(way.pairs as f64))],
+        ),
+    ];
+    let mut text = String::new();
+    for (name, help, readings) in readings {
+        head(&mut text, "gauge", name, help);
+        for (direction, way) in [("down", &speed.down), ("up", &speed.up)] {
+            for (label, reading) in readings {
+                let value = reading(way).unwrap_or(f64::NAN);
+                let _ = writeln!(text, "{name}{{direction=\"{direction}\"{label}}} {value}");
+            }
+        }
+    }
+    text
+}
+
 /// What limits neighbours besides the law: a pause, and the caps. Also counts the home's bytes.
 fn gate(gate: &Gate) -> String {
     let mut text = String::new();
@@ -189,6 +226,7 @@ pub async fn serve(mut stream: TcpStream, connector: &Connector, users: &Users) 
         }
         let mut body = text(users, &windows(connector), connector.relay.as_deref());
         body += &lists(connector);
+        body += &home(&connector.speedometer.speed());
         body += &gate(&connector.gate);
         let head = format!(
             "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {}\r\n\

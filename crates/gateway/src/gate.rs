@@ -13,6 +13,7 @@ use leeway_accounts::ledger::Direction;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeSet;
+use std::fs::{File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
@@ -28,6 +29,11 @@ pub const GRACE: SignedDuration = SignedDuration::from_secs(30);
 /// Longest time until a transfer that has to wait for caps asks again, because caps can change
 /// meanwhile.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Longest time for which a request waits until the store has said what is left at other gateways,
+/// and time between two looks.
+const TOLD: Duration = Duration::from_secs(2);
+const LOOK: Duration = Duration::from_millis(10);
 
 /// Longest pause that has an end.
 pub const LONGEST: SignedDuration = SignedDuration::from_hours(24 * 366);
@@ -66,21 +72,40 @@ pub struct Gate {
     revoked: Mutex<BTreeSet<String>>,
     /// Folder in which the pause and the revoked users are kept over a restart.
     folder: Option<PathBuf>,
+    /// The lock of this folder. It ends with this process, however the process ends.
+    _lock: Option<File>,
     /// Accounts and caps, if there are any.
     meter: Option<Arc<Meter>>,
 }
 
 impl Gate {
     /// A gate that keeps its pause and the revoked users in `folder`. It begins with what it finds
-    /// there.
+    /// there. No other gateway can use the folder meanwhile: each would overwrite what the other
+    /// has kept.
+    ///
+    /// # Errors
+    /// Another gateway uses the folder, a file cannot be read, or was not written by a gateway.
+    pub fn owning(folder: &Path) -> io::Result<Gate> {
+        let lock = File::open(folder)?;
+        lock.try_lock().map_err(|error| match error {
+            TryLockError::WouldBlock => io::Error::other(format!(
+                "another gateway uses {}: give each gateway a `state` of its own in [control]",
+                folder.display()
+            )),
+            TryLockError::Error(error) => named(folder, error),
+        })?;
+        Ok(Gate { _lock: Some(lock), ..Gate::kept(folder)? })
+    }
+
+    /// A gate that keeps its pause and the revoked users in `folder`.
     ///
     /// # Errors
     /// A file cannot be read, or was not written by a gateway.
-    pub fn kept(folder: &Path) -> io::Result<Gate> {
+    fn kept(folder: &Path) -> io::Result<Gate> {
         let (pause, revoked) = (kept::<Option<Held>>(folder, PAUSE)?, kept(folder, REVOKED)?);
         let pause = pause.map(|held| held.restored(Reading::now(), &boot_id()));
         let (paused, pause, revoked) = (pause.is_some().into(), pause.into(), Mutex::new(revoked));
-        Ok(Gate { paused, pause, revoked, folder: Some(folder.to_owned()), meter: None })
+        Ok(Gate { paused, pause, revoked, folder: Some(folder.to_owned()), _lock: None, meter: None })
     }
 
     /// The same gate with accounts and caps.
@@ -167,6 +192,28 @@ impl Gate {
         lock(&self.revoked).iter().cloned().collect()
     }
 
+    /// [`Gate::admit`], once the store has said what other gateways leave of the user's volumes.
+    ///
+    /// # Errors
+    /// Why it is not served.
+    pub async fn admit_told(&self, user: &User) -> Result<(), Closed> {
+        self.told(&user.name).await;
+        self.admit(user)
+    }
+
+    /// Ready when the store has said what other gateways leave of the volumes of this user, or has
+    /// not answered for [`TOLD`].
+    pub async fn told(&self, name: &str) {
+        let Some(meter) = &self.meter else { return };
+        let asked = async {
+            while !meter.is_told(name) {
+                tokio::time::sleep(LOOK).await;
+            }
+        };
+        // Without an answer the caps decide by what they know.
+        let _ = tokio::time::timeout(TOLD, asked).await;
+    }
+
     /// Whether the user's next request is served. If not, counts it as refused.
     ///
     /// # Errors
@@ -226,17 +273,29 @@ impl Gate {
 
     fn keep(&self, name: &str, value: &impl Serialize) -> io::Result<()> {
         let Some(folder) = &self.folder else { return Ok(()) };
-        leeway_guard::replace(&folder.join(name), &serde_json::to_vec(value)?)
+        let path = folder.join(name);
+        leeway_guard::replace(&path, &serde_json::to_vec(value)?).map_err(|error| named(&path, error))
     }
 }
 
 /// The value in a file of `folder`, or the default if there is no file.
 fn kept<T: DeserializeOwned + Default>(folder: &Path, name: &str) -> io::Result<T> {
-    match std::fs::read(folder.join(name)) {
-        Ok(bytes) => Ok(serde_json::from_slice(&bytes)?),
+    let path = folder.join(name);
+    match std::fs::read(&path) {
+        Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| {
+            let path = path.display();
+            io::Error::other(format!(
+                "{path} is damaged ({error}): put back a copy of it, or remove it to begin without what it kept"
+            ))
+        }),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(T::default()),
-        Err(error) => Err(error),
+        Err(error) => Err(named(&path, error)),
     }
+}
+
+/// The same error with the path that it is about.
+fn named(path: &Path, error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -331,10 +390,23 @@ mod tests {
         gate.revoke("bob", false).unwrap();
         assert_eq!(kept().unwrap().revoked(), ["ann"]);
         for file in [REVOKED, PAUSE] {
-            std::fs::write(folder.path().join(file), "{").unwrap();
-            assert!(kept().is_err());
-            std::fs::remove_file(folder.path().join(file)).unwrap();
+            let file = folder.path().join(file);
+            std::fs::write(&file, "{").unwrap();
+            let error = kept().unwrap_err().to_string();
+            assert!(error.contains(file.to_str().unwrap()) && error.contains("or remove it"), "{error}");
+            std::fs::remove_file(file).unwrap();
         }
+    }
+
+    #[test]
+    fn a_folder_belongs_to_one_gateway_at_a_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = Gate::owning(folder.path()).unwrap();
+        first.revoke("ann", true).unwrap();
+        let error = Gate::owning(folder.path()).unwrap_err().to_string();
+        assert!(error.contains("another gateway uses") && error.contains("of its own"), "{error}");
+        drop(first);
+        assert_eq!(Gate::owning(folder.path()).unwrap().revoked(), ["ann"]);
     }
 
     #[test]
@@ -358,7 +430,8 @@ mod tests {
     fn nothing_changes_where_the_file_cannot_be_written() {
         let folder = tempfile::tempdir().unwrap();
         let gate = Gate::kept(&folder.path().join("none")).unwrap();
-        assert!(gate.revoke("ann", true).is_err() && !gate.is_revoked("ann"));
+        let error = gate.revoke("ann", true).unwrap_err().to_string();
+        assert!(error.contains("none/revoked.json") && !gate.is_revoked("ann"), "{error}");
         assert!(gate.begin_pause(None).is_err());
         assert_eq!(gate.pause(), None);
     }

@@ -26,7 +26,7 @@ use crate::socks;
 use crate::transparent;
 use crate::upstream::Connector;
 use crate::users::{Place, Users};
-use leeway_net::{Attached, Watch};
+use leeway_net::{Attached, TrafficObserver, Watch};
 use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -151,7 +151,8 @@ impl Gateway {
             Codes::new(meter, log.clone()).map_err(|error| GatewayError::System("keep codes", error))
         });
         let users = Arc::new(Users::new(config, logins).with_codes(codes.transpose()?));
-        let books = meter.clone().map(|meter| Bookkeeper::begin(meter, users.clone())).transpose();
+        let books =
+            meter.clone().map(|meter| Bookkeeper::begin(meter, users.clone(), log.clone())).transpose();
         let books = books.map_err(|error| GatewayError::System("keep accounts", error))?;
         let gate = Arc::new(gate.metered(meter));
         let connector = Connector::new(config, policy, resolver, users.clone(), relay, gate, echo);
@@ -164,18 +165,12 @@ impl Gateway {
         let upload = proxy.connector.upload.clone();
         let segments = segments.map(|observer| watch(observer, budgets, upload));
         let observer = config.observe.then(|| Observer::new(&config.home)).transpose()?.map(Arc::new);
-        let home = traffic_observer.map(|traffic_observer| {
-            let observer = observer.clone();
-            let (budget, relay) = (budget.clone(), proxy.connector.relay.clone());
-            let upload = proxy.connector.upload.clone();
-            traffic_observer?.watch(move |observations| {
-                budget.iter().for_each(|budget| budget.home_observed(observations));
-                upload.iter().for_each(|upload| upload.home_observed(observations));
-                relay.iter().for_each(|relay| relay.home_observed(observations));
-                observer.iter().for_each(|observer| observer.home_seen());
-            })
-        });
-        observer.iter().for_each(|observer| observer.can_see(matches!(home, Some(Ok(_)))));
+        let home = traffic_observer.map(|found| watch_home(found, &proxy, observer.clone()));
+        let sees_home = matches!(home, Some(Ok(_)));
+        observer.iter().for_each(|observer| observer.can_see(sees_home));
+        if sees_home {
+            proxy.connector.speedometer.can_see();
+        }
         let listening = |error| GatewayError::System("listen", error);
         let listeners =
             listeners.into_iter().map(|(kind, socket)| Ok((kind, TcpListener::from_std(socket)?)));
@@ -320,6 +315,9 @@ impl Gateway {
         for (socket, caretaker) in self.datagrams.into_iter().zip(self.caretaker.iter().cycle()) {
             background.spawn(transparent::datagrams(self.proxy.clone(), caretaker.clone(), socket));
         }
+        let proxy = self.proxy.clone();
+        background
+            .spawn(async move { proxy.connector.speedometer.drive(&proxy.connector, &proxy.users).await });
         let (peers, connector) = (self.proxy.peers.clone(), self.proxy.connector.clone());
         background.spawn(peers.drive(connector, self.proxy.users.clone()));
         let proxy = self.proxy.clone();
@@ -379,6 +377,25 @@ fn watch(
     })
 }
 
+/// Reports the home's packets to everything that yields to the home, or measures it.
+fn watch_home(
+    traffic: Result<TrafficObserver, leeway_net::Error>,
+    proxy: &Proxy,
+    observer: Option<Arc<Observer>>,
+) -> Result<Watch, leeway_net::Error> {
+    let connector = &proxy.connector;
+    let (budget, upload, relay) =
+        (connector.budget.clone(), connector.upload.clone(), connector.relay.clone());
+    let speedometer = connector.speedometer.clone();
+    traffic?.watch(move |observations| {
+        budget.iter().for_each(|budget| budget.home_observed(observations));
+        upload.iter().for_each(|upload| upload.home_observed(observations));
+        relay.iter().for_each(|relay| relay.home_observed(observations));
+        speedometer.home_observed(observations);
+        observer.iter().for_each(|observer| observer.home_seen());
+    })
+}
+
 /// The owner's socket, and the gate that keeps a pause over a restart. Without the socket the gate
 /// is not kept, because only one gateway may use the directory `state`.
 fn control(config: &Config) -> Result<(Option<Result<Socket, SocketError>>, Gate), GatewayError> {
@@ -390,7 +407,7 @@ fn control(config: &Config) -> Result<(Option<Result<Socket, SocketError>>, Gate
     };
     let failed = |error| GatewayError::System("keep pauses over a restart (`state` of [control])", error);
     std::fs::create_dir_all(&control.state).map_err(failed)?;
-    let gate = Gate::kept(&control.state).map_err(failed)?;
+    let gate = Gate::owning(&control.state).map_err(failed)?;
     Ok((Some(Ok(socket)), gate))
 }
 

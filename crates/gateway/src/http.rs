@@ -104,7 +104,7 @@ impl Proxy {
         let answer = match self.user(request.headers(), client).await {
             Ok(user) => {
                 user.counts.requests.fetch_add(1, Ordering::Relaxed);
-                let answered = match (self.connector.gate.admit(&user), request.method()) {
+                let answered = match (self.connector.gate.admit_told(&user).await, request.method()) {
                     (Err(closed), &Method::CONNECT) if self.goes_on(&closed, client) && asks.reset() => {
                         // `asks.reset()` ends the connection, so there is no response.
                         std::future::pending().await

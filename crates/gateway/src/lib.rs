@@ -29,6 +29,7 @@ pub mod event;
 pub mod gate;
 mod gateway;
 mod home;
+pub mod home_speed;
 pub mod http;
 mod language;
 pub mod login;

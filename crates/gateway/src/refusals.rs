@@ -159,6 +159,10 @@ phrases! {
              para empezar con lo que hay",
         "{} es va treure o canviar mentre es feia servir: torna a posar-hi el mateix fitxer, o reinicia la \
          passarel·la per començar amb el que hi ha";
+    STORE_DAMAGED[1]: "{} is damaged: put back a copy of it, or move it away and restart the gateway to begin \
+         with an empty one",
+        "{} está dañado: pon una copia en su lugar, o quítalo y reinicia la pasarela para empezar sin cuentas",
+        "{} està malmès: posa-hi una còpia, o treu-lo i reinicia la passarel·la per començar sense comptes";
     CODE_UNKNOWN[0]: "there is no voucher of this code: look at it again, it has no 0, O, 1, I or L",
         "no hay ningún vale con este código: vuelve a mirarlo, no lleva 0, O, 1, I ni L",
         "no hi ha cap val amb aquest codi: torna'l a mirar, no porta 0, O, 1, I ni L";
@@ -203,6 +207,7 @@ pub fn of_store(error: &StoreError) -> Note {
     match error {
         StoreError::Voucher(error) => of_voucher(error),
         StoreError::Moved(path) => Note::new(&STORE_MOVED, [Value::same(path.display())]),
+        StoreError::Damaged(path) => Note::new(&STORE_DAMAGED, [Value::same(path.display())]),
         error => Note::new(&ACCOUNTS, [Value::said(error)]),
     }
 }
@@ -236,7 +241,10 @@ pub fn each_of_store() -> impl Iterator<Item = StoreError> {
         VoucherError::Name("a b".into()),
         VoucherError::Invited("Núria".into()),
     ];
-    vouchers.into_iter().map(StoreError::Voucher).chain([StoreError::Moved("a.db".into())])
+    vouchers
+        .into_iter()
+        .map(StoreError::Voucher)
+        .chain([StoreError::Moved("a.db".into()), StoreError::Damaged("a.db".into())])
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ pub async fn serve(proxy: Arc<Proxy>, mut stream: TcpStream, client: IpAddr) {
     let asked = tokio::time::timeout(head, handshake(&proxy, &mut stream, client)).await;
     let Ok(Ok(Some((user, command, target)))) = asked else { return };
     user.counts.requests.fetch_add(1, Ordering::Relaxed);
-    if let Err(closed) = proxy.connector.gate.admit(&user) {
+    if let Err(closed) = proxy.connector.gate.admit_told(&user).await {
         let reply = if closed.why == Why::Revoked { Reply::NotAllowed } else { Reply::Failed };
         let _ = stream.write_all(&wire::reply(reply, NOWHERE)).await;
         return;

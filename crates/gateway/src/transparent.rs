@@ -95,7 +95,7 @@ pub async fn serve(proxy: Arc<Proxy>, stream: TcpStream, client: IpAddr) {
             farewell(stream, words.unread().as_bytes()).await;
         }
     };
-    if let Err(closed) = proxy.connector.gate.admit(&user) {
+    if let Err(closed) = proxy.connector.gate.admit_told(&user).await {
         return refuse(stream, Words::closed(&closed, &proxy.connector.gate.zone())).await;
     }
     let connected = async {

@@ -8,6 +8,7 @@ use crate::destinations::Destinations;
 use crate::dns;
 use crate::echo::Echo;
 use crate::gate::{Gate, Pass};
+use crate::home_speed::Speedometer;
 use crate::notes::{Note, Value};
 use crate::policy::{Policy, Refusal, Transport};
 use crate::refusals::{
@@ -111,6 +112,8 @@ pub struct Connector {
     pub relay: Option<Arc<Relay>>,
     /// Whether sharing is on.
     pub gate: Arc<Gate>,
+    /// The home's speed with and without neighbours.
+    pub speedometer: Arc<Speedometer>,
     /// Requests and datagrams that the owner's lists refused, in the order of [`List::ALL`].
     blocked: [AtomicU64; 3],
     resolver: Resolver,
@@ -159,6 +162,7 @@ impl Connector {
                 .map(Budget::new),
             relay,
             gate,
+            speedometer: Arc::default(),
             blocked: Default::default(),
             resolver,
             congestion: socket::first_congestion(&config.upload),

@@ -7,6 +7,8 @@ mod database;
 use common::{PATIENCE, Running, from, objects, status};
 use database::Server;
 use std::net::SocketAddr;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, sleep, timeout};
@@ -19,6 +21,31 @@ fn config(url: &str, name: &str) -> String {
         "law = \"none\"\n[accounts]\nurl = \"{url}\"\ngateway = \"{name}\"\n\
          [caps]\nuser = {{ daily = \"30 MB\", slow_at = 1 }}\nall = {{ daily = \"60 MB\", slow_at = 1 }}"
     )
+}
+
+/// A server with one database. It ends with the thread that started it, so it has one of its own.
+struct Database {
+    url: String,
+    end: Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl Database {
+    async fn start(name: &'static str) -> Option<Database> {
+        let (started, url) = tokio::sync::oneshot::channel();
+        let (end, ended) = channel();
+        let thread = std::thread::spawn(move || {
+            let Some(server) = Server::start() else { return };
+            started.send(server.database(name)).unwrap();
+            let _ = ended.recv();
+        });
+        Some(Database { url: url.await.ok()?, end, thread })
+    }
+
+    fn end(self) {
+        drop(self.end);
+        self.thread.join().unwrap();
+    }
 }
 
 /// Downloads until nothing comes for three seconds, or the gateway refuses.
@@ -54,15 +81,11 @@ fn left(gateway: &Running) -> u64 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_quota_holds_across_gateways_within_one_percent() {
-    let Some(server) = tokio::task::spawn_blocking(Server::start).await.unwrap() else { return };
-    let server = std::sync::Arc::new(server);
-    let database = {
-        let server = server.clone();
-        tokio::task::spawn_blocking(move || server.database("one")).await.unwrap()
-    };
+    let Some(server) = Database::start("one").await else { return };
+    let database = &server.url;
     let objects = objects().await;
-    let attic = Running::start(&[objects.port()], &config(&database, "attic")).await;
-    let cellar = Running::start(&[objects.port()], &config(&database, "cellar")).await;
+    let attic = Running::start(&[objects.port()], &config(database, "attic")).await;
+    let cellar = Running::start(&[objects.port()], &config(database, "cellar")).await;
     tokio::join!(exhaust(attic.http, objects), exhaust(cellar.http, objects));
     // What one has in advance goes back, and the other may use it.
     let began = Instant::now();
@@ -81,5 +104,48 @@ async fn a_quota_holds_across_gateways_within_one_percent() {
     assert_eq!(volumes.iter().map(|volume| volume.used_bytes).collect::<Vec<_>>(), [one]);
     attic.stop().await;
     cellar.stop().await;
-    tokio::task::spawn_blocking(move || drop(server)).await.unwrap();
+    server.end();
+}
+
+/// A user whose volume is used up elsewhere hears so at once, from each door of the gateway: at the
+/// first visit, and when the gateway knew better once.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_used_up_at_another_gateway_is_refused_with_words() {
+    let Some(server) = Database::start("words").await else { return };
+    let database = &server.url;
+    let objects = objects().await;
+    let config = |name| config(database, name).replace("30 MB", "3 MB");
+    let attic = Running::start(&[objects.port()], &config("attic")).await;
+    let cellar = Running::start(&[objects.port()], &config("cellar")).await;
+    let ask = async |gateway: &Running, target: &str| {
+        let mut stream = from(USER, gateway.http).await.unwrap();
+        let request = format!("GET {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        common::text(&mut stream).await
+    };
+    let object = |bytes: u64| format!("http://{objects}/{bytes}");
+    // The cellar learns that nothing is used, and gives back what it has in advance.
+    assert_eq!(status(&ask(&cellar, &object(100)).await), 200);
+    sleep(Duration::from_secs(6)).await;
+    exhaust(attic.http, objects).await;
+    let rest = async || {
+        let began = Instant::now();
+        while status(&ask(&attic, &object(1)).await) == 200 {
+            assert!(began.elapsed() < PATIENCE);
+        }
+    };
+    rest().await;
+    // A gateway that has never heard of the user.
+    let shed = Running::start(&[objects.port()], &config("shed")).await;
+    for gateway in [&cellar, &shed] {
+        let refused = timeout(PATIENCE / 6, ask(gateway, &object(500))).await.expect("no hanging");
+        assert_eq!(status(&refused), 503, "{refused}");
+        assert!(refused.contains("what you may use today"), "{refused}");
+        let page = ask(gateway, &format!("http://{}/", gateway.http)).await;
+        assert!(page.contains("what you may use today"), "{page}");
+    }
+    for gateway in [attic, cellar, shed] {
+        gateway.stop().await;
+    }
+    server.end();
 }

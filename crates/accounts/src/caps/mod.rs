@@ -149,6 +149,15 @@ impl Caps {
         self.each_want(|quota, user| quota.want(at, user))
     }
 
+    /// Whether it is known if other gateways have left something of the user's volumes. If not,
+    /// this gateway wants a share from now on, as for a user who moves bytes. Before the answer, a
+    /// verdict does not know of volumes that are used up elsewhere.
+    pub fn is_told(&mut self, at: Timestamp, user: &str) -> bool {
+        let own = self.limiters(at, user).1;
+        let unknown = quotas(own).filter_map(|quota| (!quota.is_told(at)).then(|| quota.ask(at))).count();
+        unknown == 0
+    }
+
     /// The shares to give back when the gateway ends.
     pub fn give_back(&mut self, at: Timestamp) -> Vec<Want> {
         self.each_want(|quota, user| quota.give_back(at, user))

@@ -143,6 +143,12 @@ impl Quota {
         self.shared.iter_mut().for_each(|shared| shared.ask(at));
     }
 
+    /// Whether it is known if other gateways have left something of the volume.
+    pub fn is_told(&mut self, at: Timestamp) -> bool {
+        let used = self.used_here(at) + self.reserved;
+        self.shared.as_ref().is_none_or(|shared| shared.is_told(at, used))
+    }
+
     /// The share that this gateway wants, if it differs from the present one.
     pub fn want(&mut self, at: Timestamp, user: &str) -> Option<Want> {
         let (Period { start, end }, limit) = (self.period(at), self.limit);

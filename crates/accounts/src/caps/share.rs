@@ -69,6 +69,12 @@ impl Shared {
         self.asked = Some(at);
     }
 
+    /// Whether it is known if something may pass: this gateway has some of the volume in advance,
+    /// or the store has just said how the volume is divided. `used` includes reserved bytes.
+    pub fn is_told(&self, at: Timestamp, used: u64) -> bool {
+        self.share.own > used || !past(at, self.told, AGAIN)
+    }
+
     /// Records that nobody will want to move bytes any more.
     pub fn stop(&mut self) {
         self.asked = None;
@@ -77,9 +83,7 @@ impl Shared {
     /// The bytes that this gateway should have in advance; `None` if its share is right. `used`
     /// includes reserved bytes.
     pub fn wish(&mut self, at: Timestamp, limit: u64, used: u64) -> Option<u64> {
-        let past = |then: Option<Timestamp>, time: SignedDuration| {
-            then.is_none_or(|then| at.duration_since(then).abs() >= time)
-        };
+        let past = |then, time| past(at, then, time);
         let (Share { own, others }, part) = (self.share, part(limit));
         let held = own.saturating_sub(used);
         let given_out = own.saturating_add(others) >= limit;
@@ -110,6 +114,11 @@ impl Shared {
             Share { own: own.max(free.min(want.used.saturating_add(want.wish))), others }
         });
     }
+}
+
+/// Whether at least `time` has passed since `then`.
+fn past(at: Timestamp, then: Option<Timestamp>, time: SignedDuration) -> bool {
+    then.is_none_or(|then| at.duration_since(then).abs() >= time)
 }
 
 fn part(limit: u64) -> u64 {

@@ -5,10 +5,11 @@
 
 use super::StoreError;
 use postgres::types::{FromSql, IsNull, ToSql, Type, private::BytesMut};
+use rusqlite::ErrorCode;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Longest time that another process may hold the lock of an SQLite file, or a PostgreSQL server
@@ -51,9 +52,10 @@ impl Db {
             connection.pragma_update(None, "journal_size_limit", 1 << 20)?;
             Ok(connection)
         };
-        open(path)
-            .map(Db::Sqlite)
-            .map_err(|error| StoreError::Open(path.display().to_string(), error.to_string()))
+        open(path).map(Db::Sqlite).map_err(|error| match error.into() {
+            StoreError::Damaged(_) => StoreError::Damaged(path.to_owned()),
+            error => StoreError::Open(path.display().to_string(), error.to_string()),
+        })
     }
 
     /// Connects to a server.
@@ -239,7 +241,11 @@ impl<'a> FromSql<'a> for Value {
 
 impl From<rusqlite::Error> for StoreError {
     fn from(error: rusqlite::Error) -> StoreError {
-        StoreError::Database(error.to_string())
+        match error.sqlite_error_code() {
+            // The store adds the path.
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => StoreError::Damaged(PathBuf::new()),
+            _ => StoreError::Database(error.to_string()),
+        }
     }
 }
 

@@ -38,6 +38,11 @@ pub enum StoreError {
          with the file that is there now"
     )]
     Moved(PathBuf),
+    /// The file is not one of a database, or parts of it were overwritten.
+    #[error(
+        "{0} is damaged: put back a copy of it, or move it away and restart the gateway to begin with an empty one"
+    )]
+    Damaged(PathBuf),
     /// The tables have a version that this program does not know.
     #[error("the tables of {0} are of version {1}, this program knows version {VERSION}: it is too old")]
     Version(String, i64),
@@ -325,10 +330,13 @@ impl Store {
 
     /// Closes the connection after a failure, which ends its transaction.
     fn keep<T>(&mut self, done: Result<T, StoreError>) -> Result<T, StoreError> {
-        if let Err(StoreError::Database(_)) = done {
+        if let Err(StoreError::Database(_) | StoreError::Damaged(_)) = done {
             self.db = None;
         }
-        done
+        match (done, &self.place) {
+            (Err(StoreError::Damaged(_)), Place::File(path)) => Err(StoreError::Damaged(path.clone())),
+            (done, _) => done,
+        }
     }
 
     fn define(&mut self) -> Result<(), StoreError> {

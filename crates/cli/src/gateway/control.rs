@@ -14,6 +14,7 @@ use leeway_gateway::control::{
     Client, ClientError, PauseRequest, ReloadRequest, Reloaded, RevokeRequest, Revoked, SOCKET, Sharing,
     Status, StreamError, Volume,
 };
+use leeway_gateway::home_speed::{Compared, HomeSpeed, Seen};
 use leeway_gateway::peers::{PeerStatus, Standing};
 use leeway_guard::{SecretError, read_in_place};
 use leeway_units::Duration;
@@ -295,6 +296,7 @@ fn status(status: &Status, out: &mut dyn Write) -> io::Result<()> {
             window.waiting
         )?;
     }
+    speed(&status.home_speed, out)?;
     for volume in &status.volumes {
         writeln!(out, "{}", volume_line(volume))?;
     }
@@ -310,6 +312,33 @@ fn status(status: &Status, out: &mut dyn Write) -> io::Result<()> {
     }
     status.peers.iter().try_for_each(|peer| writeln!(out, "{}", peer_line(peer)))?;
     status.notices.iter().try_for_each(|notice| writeln!(out, "note: {notice}"))
+}
+
+fn speed(speed: &HomeSpeed, out: &mut dyn Write) -> io::Result<()> {
+    match speed.seen {
+        Seen::No => writeln!(out, "home's speed: not known, this machine cannot see the home's packets"),
+        Seen::NotYet => {
+            writeln!(out, "home's speed: not known, no packet of the home has passed this machine yet")
+        }
+        Seen::Yes => [("down", &speed.down), ("up", &speed.up)]
+            .iter()
+            .try_for_each(|(way, compared)| writeln!(out, "home's speed {way}: {}", speed_words(compared))),
+    }
+}
+
+fn speed_words(compared: &Compared) -> String {
+    let Compared { pairs, needed, .. } = compared;
+    let Some(((with, without), ratio)) = compared.with_bps.zip(compared.without_bps).zip(compared.ratio)
+    else {
+        return format!("not known yet ({pairs} of {needed} comparisons)");
+    };
+    let megabits = |bps: f64| format!("{:.2} Mbit/s", bps / 1e6);
+    format!(
+        "{} while neighbours use the line, {} without ({:.0} %, {pairs} comparisons)",
+        megabits(with),
+        megabits(without),
+        100.0 * ratio
+    )
 }
 
 fn peer_line(peer: &PeerStatus) -> String {

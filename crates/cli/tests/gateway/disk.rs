@@ -115,6 +115,23 @@ fn on_a_small_disk(patience_s: u64) -> (Bed, PathBuf, TempDir) {
     (bed, format!("{seen}/ballast").into(), disk)
 }
 
+#[test]
+fn what_a_full_disk_has_not_taken_is_said_at_the_end() {
+    if !possible() {
+        return;
+    }
+    let (mut bed, ballast, _disk) = on_a_small_disk(3600);
+    fill(&ballast);
+    let mut n = 0;
+    wait("the disk is full", || {
+        n = n % 250 + 1;
+        bed.fetch(n);
+        bed.accounts().starts_with("behind: ")
+    });
+    assert_eq!(bed.gateway.signal(Signal::TERM).code(), Some(0));
+    bed.gateway.says(" bytes could not be stored, and are in no account: ", 1);
+}
+
 fn fill(ballast: &PathBuf) {
     let mut file = File::create(ballast).unwrap();
     while file.write_all(&[0; 4096]).is_ok() {}

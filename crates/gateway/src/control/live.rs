@@ -1,6 +1,7 @@
 //! The figures of the owner's page, now and over the last ten minutes.
 
 use super::{Sharing, Status, UserStatus, Volume};
+use crate::home_speed::HomeSpeed;
 use crate::observe::Observation;
 use crate::peers::PeerStatus;
 use serde::Serialize;
@@ -45,6 +46,8 @@ pub struct Now {
     pub sharing: Sharing,
     /// Whether the home notices its neighbours.
     pub notice: Notice,
+    /// The home's speed while neighbours use the line, and while no neighbour does.
+    pub home_speed: HomeSpeed,
     /// The last second.
     pub sample: Sample,
     /// Neighbours, those who have used most first.

@@ -214,9 +214,9 @@ impl Operations {
             .extend(others.into_iter().map(|name| UserStatus::absent(name, self.gate()).judged(self.gate())));
         let notice = Notice::of(&status, &sample);
         let observed = status.observed;
-        let Status { sharing, volumes, .. } = status;
+        let Status { sharing, volumes, home_speed, .. } = status;
         let peers = self.proxy.peers.status(language);
-        Now { sharing, notice, sample, users, volumes, peers, observed }
+        Now { sharing, notice, home_speed, sample, users, volumes, peers, observed }
     }
 
     /// The state of the gateway.
@@ -241,6 +241,7 @@ impl Operations {
             down_bytes: sum(|counts| counts.down_bytes.load(Ordering::Relaxed)),
             up_bytes: sum(|counts| counts.up_bytes.load(Ordering::Relaxed)),
             windows: self.windows(),
+            home_speed: self.proxy.connector.speedometer.speed(),
             relay: self.proxy.connector.relay.as_ref().map(|relay| relay.state().borrow().to_string()),
             accounts: self.accounts(),
             volumes: self.volumes(),

@@ -2,6 +2,7 @@
 
 use crate::budget::State;
 use crate::gate::{Closed, Gate, Pause};
+use crate::home_speed::HomeSpeed;
 use crate::metering::Meter;
 use crate::observe::Observation;
 use crate::peers::PeerStatus;
@@ -43,6 +44,9 @@ pub struct Status {
     /// Windows that neighbours share: `direct` or `relay` for downloads, `uplink` for what is
     /// sent.
     pub windows: Vec<Window>,
+    /// The home's speed while neighbours use the line, and while no neighbour does.
+    #[serde(default)]
+    pub home_speed: HomeSpeed,
     /// State of the tunnel to the relay, if there is one.
     pub relay: Option<String>,
     /// State of the accounts, if there are any.

@@ -7,6 +7,7 @@ use crate::control::{
     DayUsage, Entrance, Issued, IssuedCode, LimitStatus, Notice, Now, OperationError, PastDays, Sample,
     Sharing, UserStatus, Volume,
 };
+use crate::home_speed::{Compared, HomeSpeed, Seen};
 use crate::notes::{self, Note};
 use crate::observe::{Direction, Observation};
 use crate::peers::{Document, PeerStatus, Standing};
@@ -81,6 +82,24 @@ fn peer(says: Option<Document>, error: Option<String>) -> PeerStatus {
     PeerStatus { address, name: None, says, error, round_trip_ms: None, last_seen }
 }
 
+/// Each of the sentences about the home's speed with one of the answers about its latency.
+fn speed(answer: &str) -> HomeSpeed {
+    let known = Compared {
+        pairs: 12,
+        with_bps: Some(1.5e6),
+        without_bps: Some(2.5e6),
+        ratio: Some(0.6),
+        ..Compared::default()
+    };
+    let (seen, down) = match answer {
+        "notice_idle" => (Seen::No, Compared::default()),
+        "notice_no" => (Seen::NotYet, Compared::default()),
+        "notice_little" => (Seen::Yes, Compared::default()),
+        _ => (Seen::Yes, known),
+    };
+    HomeSpeed { seen, down, up: down }
+}
+
 /// A page with everything that it can show at a time. `error` is why a peer does not answer.
 fn now(sharing: Sharing, answer: &'static str, error: &str) -> Now {
     let user = |standing: &str| UserStatus {
@@ -125,6 +144,7 @@ fn now(sharing: Sharing, answer: &'static str, error: &str) -> Now {
     Now {
         sharing,
         notice: Notice { answer, now_ms: Some(3.25), off_ms: None },
+        home_speed: speed(answer),
         sample: Sample { at: 0, down_bps: 1.5e6, up_bps: 2.5e3, queue_ms: Some(2.5) },
         users: ["free", "slowed", "paused", "revoked"].map(user).into(),
         volumes: ["month", "all_daily", "user_daily", "voucher"].map(volume).into(),

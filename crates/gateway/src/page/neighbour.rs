@@ -115,7 +115,7 @@ pub async fn answer(proxy: &Proxy, asked: Asked, client: IpAddr) -> Response<Str
         What::Code(code) => of_code(proxy, words, code, client).await,
         What::Own if !proxy.users.need_password() => {
             let name = proxy.users.at(client).name.clone();
-            (StatusCode::OK, Some(Page::of(proxy, words, name, None)))
+            (StatusCode::OK, Some(Page::told(proxy, words, name, None).await))
         }
         What::Own => of_name(proxy, words, &asked, client).await,
     };
@@ -149,7 +149,7 @@ async fn of_code(proxy: &Proxy, words: &'static Words, code: &str, client: IpAdd
         Err(Denied::Later(_) | Denied::Busy) => problem(StatusCode::TOO_MANY_REQUESTS, words.why_slow_down),
         Err(Denied::Store) => problem(StatusCode::SERVICE_UNAVAILABLE, words.why_store),
         Ok(voucher) => {
-            let page = Page::of(proxy, words, voucher.holder(), Some(&voucher));
+            let page = Page::told(proxy, words, voucher.holder(), Some(&voucher)).await;
             (StatusCode::OK, Some(Page { code: Some(grouped(code)), ..page }))
         }
     }
@@ -163,7 +163,7 @@ async fn of_name(proxy: &Proxy, words: &'static Words, asked: &Asked, client: Ip
         return of_code(proxy, words, &code, client).await;
     }
     match proxy.users.log_in(client, name.as_bytes(), password.as_bytes()).await {
-        Ok(user) => (StatusCode::OK, Some(Page::of(proxy, words, user.name.clone(), None))),
+        Ok(user) => (StatusCode::OK, Some(Page::told(proxy, words, user.name.clone(), None).await)),
         Err(Denied::Wrong) => (StatusCode::UNAUTHORIZED, None),
         Err(_) => (StatusCode::TOO_MANY_REQUESTS, Some(Page::problem(proxy, words, words.too_many))),
     }
@@ -211,7 +211,12 @@ struct Page {
 }
 
 impl Page {
-    /// The page of the user `name`.
+    /// The page of the user `name`, with what other gateways leave of the user's volumes.
+    async fn told(proxy: &Proxy, words: &'static Words, name: String, voucher: Option<&Voucher>) -> Page {
+        proxy.connector.gate.told(&name).await;
+        Page::of(proxy, words, name, voucher)
+    }
+
     fn of(proxy: &Proxy, words: &'static Words, name: String, voucher: Option<&Voucher>) -> Page {
         let gate = &proxy.connector.gate;
         let (meter, zone) = (gate.meter(), gate.zone());

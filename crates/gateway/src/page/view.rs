@@ -3,6 +3,7 @@
 use super::neighbour::terms;
 use super::words::Words;
 use crate::control::{self, Entrance, IssuedCode, LimitStatus, Now, Sharing, Volume};
+use crate::home_speed::{HomeSpeed, Seen};
 use crate::language::Language;
 use crate::notes::Note;
 use crate::observe::Observation;
@@ -50,6 +51,8 @@ pub struct Home {
     notice: &'static str,
     latency_now: String,
     latency_off: String,
+    speed: [String; 4],
+    speed_words: String,
     rate_down: String,
     rate_up: String,
     volumes: Vec<VolumeRow>,
@@ -262,6 +265,8 @@ impl Home {
             },
             latency_now: milliseconds(words, now.notice.now_ms),
             latency_off: milliseconds(words, now.notice.off_ms),
+            speed: speeds(words, &now.home_speed),
+            speed_words: speed_words(words, &now.home_speed),
             rate_down: rate(words, now.sample.down_bps),
             rate_up: rate(words, now.sample.up_bps),
             volumes: now.volumes.into_iter().map(|volume| VolumeRow::new(words, zone, volume)).collect(),
@@ -388,6 +393,29 @@ pub fn rate(words: &Words, bps: f64) -> String {
     match bps {
         bps if bps < 1e6 => format!("{} kbit/s", number(words, bps / 1e3, 0)),
         bps => format!("{} Mbit/s", number(words, bps / 1e6, 1)),
+    }
+}
+
+/// The speeds of the home: down with and without neighbours, then up.
+fn speeds(words: &Words, speed: &HomeSpeed) -> [String; 4] {
+    let HomeSpeed { down, up, .. } = speed;
+    [down.with_bps, down.without_bps, up.with_bps, up.without_bps]
+        .map(|bps| bps.map_or(words.none.to_owned(), |bps| rate(words, bps)))
+}
+
+/// What these speeds say, as a sentence.
+fn speed_words(words: &Words, speed: &HomeSpeed) -> String {
+    let said = |text: &str, values: [String; 2]| {
+        values.iter().fold(text.to_owned(), |text, value| text.replacen("{}", value, 1))
+    };
+    let HomeSpeed { seen, down, .. } = speed;
+    match (seen, down.ratio) {
+        (Seen::No, _) => words.speed_unseen.to_owned(),
+        (Seen::NotYet, _) => words.speed_silent.to_owned(),
+        (Seen::Yes, None) => said(words.speed_few, [down.pairs, down.needed].map(|pairs| pairs.to_string())),
+        (Seen::Yes, Some(ratio)) => {
+            said(words.speed_known, [number(words, 100.0 * ratio, 0), down.pairs.to_string()])
+        }
     }
 }
 

@@ -63,7 +63,7 @@ pub async fn answer(proxy: &Proxy, route: Route, asker: &Asker) -> Response<Stri
 )]
 async fn document(proxy: &Proxy, asker: &Asker) -> Result<Response<String>, Refusal> {
     let name = name(proxy, asker).await.map_err(|denied| Box::new(refused(denied, asker.language)))?;
-    let document = of(proxy, name.as_deref());
+    let document = of(proxy, name.as_deref()).await;
     Ok(file("application/json", serde_json::to_string(&document).unwrap_or_default()))
 }
 
@@ -84,7 +84,7 @@ async fn document(proxy: &Proxy, asker: &Asker) -> Result<Response<String>, Refu
 async fn pac(proxy: &Proxy, asker: &Asker) -> Result<Response<String>, Refusal> {
     // Browsers ask without a name, because they need this file before they know where to give one.
     let name = (!proxy.users.need_password()).then(|| proxy.users.at(asker.client).name.clone());
-    let document = of(proxy, name.as_deref());
+    let document = of(proxy, name.as_deref()).await;
     let peers: &Peers = &proxy.peers;
     let mut order = peers.order(asker.client, asker.own, &document);
     if order.is_empty() {
@@ -101,8 +101,11 @@ fn description() -> Response<String> {
 }
 
 /// The state of this gateway for the user `name`, or for an unknown client.
-fn of(proxy: &Proxy, name: Option<&str>) -> Document {
+async fn of(proxy: &Proxy, name: Option<&str>) -> Document {
     let gate = &proxy.connector.gate;
+    if let Some(name) = name {
+        gate.told(name).await;
+    }
     let closed = gate.closed(name.unwrap_or_default());
     let meter = name.and_then(|name| Some((gate.meter()?, name)));
     let left = meter.and_then(|(meter, name)| {

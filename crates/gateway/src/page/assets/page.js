@@ -45,6 +45,16 @@ function showState(sharing) {
   el("when-paused").hidden = !paused;
 }
 
+function showSpeed({ seen, down, up }) {
+  [down.with_bps, down.without_bps, up.with_bps, up.without_bps]
+    .forEach((bps, at) => say(`speed-${at}`, bps === null ? words.none : rate(bps)));
+  const said = (text, ...values) => values.reduce((so_far, value) => so_far.replace("{}", value), text);
+  const known = () => said(words.speed_known, format(100 * down.ratio, 0), down.pairs);
+  const few = () => said(words.speed_few, down.pairs, down.needed);
+  const now = { no: () => words.speed_unseen, not_yet: () => words.speed_silent, yes: down.ratio === null ? few : known };
+  say("speed-words", now[seen]());
+}
+
 function fill(row, user) {
   const texts = [user.name, user.connections, bytes(user.down_bytes), bytes(user.up_bytes), user.refused, words[user.standing] ?? user.standing];
   texts.forEach((text, at) => {
@@ -171,6 +181,7 @@ function listen() {
     say("notice-words", words[now.notice.answer]);
     say("latency-now", milliseconds(now.notice.now_ms));
     say("latency-off", milliseconds(now.notice.off_ms));
+    showSpeed(now.home_speed);
     say("rate-down", rate(now.sample.down_bps));
     say("rate-up", rate(now.sample.up_bps));
     showVolumes(now.volumes);
