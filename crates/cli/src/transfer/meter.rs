@@ -3,7 +3,8 @@
 use crate::account::{bytes, duration};
 use crate::output::stdout;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use leeway_utp::Stream;
+use leeway_kernel::Way;
+use leeway_utp::{Steering, Stream};
 use serde::Serialize;
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
@@ -16,7 +17,15 @@ pub struct Meter {
     bar: ProgressBar,
     began: Instant,
     looked: Instant,
-    largest_window_bytes: u64,
+    watch: Watch,
+}
+
+/// What a sender's law did so far.
+#[derive(Default)]
+struct Watch {
+    way: Way,
+    busy_us: u64,
+    acknowledged_bytes: u64,
     sending: Sending,
 }
 
@@ -27,9 +36,9 @@ pub struct Sending {
     law: String,
     /// Payload bytes that were sent again, because they were lost or late.
     resent_bytes: u64,
-    /// Seconds with something in flight.
+    /// Seconds with more to send than the law let leave.
     busy_s: f64,
-    /// The part of `busy_s` in which the window was less than half of its largest value.
+    /// The part of `busy_s` in seconds with less than half of the best second's rate so far.
     gave_way_s: f64,
     /// Mean queuing delay of the busy seconds, in milliseconds.
     mean_queue_ms: f64,
@@ -67,8 +76,7 @@ impl Meter {
         bar.set_position(offset_bytes);
         bar.reset_eta();
         let now = Instant::now();
-        let sending = Sending::default();
-        Meter { bar, began: now, looked: now, largest_window_bytes: 0, sending }
+        Meter { bar, began: now, looked: now, watch: Watch::default() }
     }
 
     /// Counts bytes that were moved.
@@ -83,19 +91,8 @@ impl Meter {
             return;
         }
         self.looked = Instant::now();
-        let Some(steering) = stream.steering() else { return };
-        let sending = &mut self.sending;
-        sending.resent_bytes = steering.resent_bytes;
-        sending.srtt_ms = steering.srtt_us as f64 * 1e-3;
-        self.largest_window_bytes = self.largest_window_bytes.max(steering.window_bytes);
-        if steering.in_flight_bytes > 0 {
-            let seconds = span.as_secs_f64();
-            let queue_ms = f64::from(steering.queuing_delay_us) * 1e-3;
-            sending.busy_s += seconds;
-            sending.mean_queue_ms += (queue_ms - sending.mean_queue_ms) * seconds / sending.busy_s;
-            if steering.window_bytes < self.largest_window_bytes / 2 {
-                sending.gave_way_s += seconds;
-            }
+        if let Some(steering) = stream.steering() {
+            self.watch.take(self.began.elapsed(), span, &steering);
         }
     }
 
@@ -112,7 +109,29 @@ impl Meter {
     pub fn sending(&mut self, stream: &Stream, law: String) -> Sending {
         self.looked -= LOOK_EVERY;
         self.look(stream);
-        Sending { law, ..self.sending.clone() }
+        Sending { law, ..self.watch.sending.clone() }
+    }
+}
+
+impl Watch {
+    /// Takes the state of the connection `at` a time, a `span` after the last one.
+    fn take(&mut self, at: Duration, span: Duration, steering: &Steering) {
+        let sending = &mut self.sending;
+        sending.resent_bytes = steering.resent_bytes;
+        sending.srtt_ms = steering.srtt_us as f64 * 1e-3;
+        if steering.limited {
+            let seconds = span.as_secs_f64();
+            let queue_ms = f64::from(steering.queuing_delay_us) * 1e-3;
+            sending.busy_s += seconds;
+            sending.mean_queue_ms += (queue_ms - sending.mean_queue_ms) * seconds / sending.busy_s;
+            self.busy_us += span.as_micros() as u64;
+        }
+        // Until a lost packet is sent again it counts as acknowledged, which may take back a little.
+        let outstanding_bytes = steering.resent_bytes + steering.in_flight_bytes;
+        let acknowledged_bytes = steering.sent_bytes.saturating_sub(outstanding_bytes);
+        self.acknowledged_bytes = self.acknowledged_bytes.max(acknowledged_bytes);
+        self.way.look(at.as_micros() as u64, self.acknowledged_bytes, self.busy_us);
+        sending.gave_way_s = self.way.held_us() as f64 * 1e-6;
     }
 }
 
