@@ -4,7 +4,7 @@ use crate::account::{bytes, duration};
 use crate::output::stdout;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use leeway_kernel::Way;
-use leeway_utp::{Steering, Stream};
+use leeway_utp::Stream;
 use serde::Serialize;
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
@@ -91,9 +91,15 @@ impl Meter {
             return;
         }
         self.looked = Instant::now();
-        if let Some(steering) = stream.steering() {
-            self.watch.take(self.began.elapsed(), span, &steering);
-        }
+        let Some(steering) = stream.steering() else { return };
+        let sending = &mut self.watch.sending;
+        sending.resent_bytes = steering.resent_bytes;
+        sending.srtt_ms = steering.srtt_us as f64 * 1e-3;
+        // Until a lost packet is sent again it counts as acknowledged.
+        let outstanding_bytes = steering.resent_bytes + steering.in_flight_bytes;
+        let acknowledged_bytes = steering.sent_bytes.saturating_sub(outstanding_bytes);
+        let busy = steering.limited.then_some(steering.queuing_delay_us);
+        self.watch.take(self.began.elapsed(), span, acknowledged_bytes, busy);
     }
 
     /// Removes the bar.
@@ -114,21 +120,17 @@ impl Meter {
 }
 
 impl Watch {
-    /// Takes the state of the connection `at` a time, a `span` after the last one.
-    fn take(&mut self, at: Duration, span: Duration, steering: &Steering) {
+    /// Takes a sample `at` a time, a `span` after the last one. `busy` is the queuing delay in
+    /// microseconds; `None` if the law did not limit the sender.
+    fn take(&mut self, at: Duration, span: Duration, acknowledged_bytes: u64, busy: Option<u32>) {
         let sending = &mut self.sending;
-        sending.resent_bytes = steering.resent_bytes;
-        sending.srtt_ms = steering.srtt_us as f64 * 1e-3;
-        if steering.limited {
-            let seconds = span.as_secs_f64();
-            let queue_ms = f64::from(steering.queuing_delay_us) * 1e-3;
+        if let Some(queue_us) = busy {
+            let (seconds, queue_ms) = (span.as_secs_f64(), f64::from(queue_us) * 1e-3);
             sending.busy_s += seconds;
             sending.mean_queue_ms += (queue_ms - sending.mean_queue_ms) * seconds / sending.busy_s;
             self.busy_us += span.as_micros() as u64;
         }
-        // Until a lost packet is sent again it counts as acknowledged, which may take back a little.
-        let outstanding_bytes = steering.resent_bytes + steering.in_flight_bytes;
-        let acknowledged_bytes = steering.sent_bytes.saturating_sub(outstanding_bytes);
+        // A loss may take back a little.
         self.acknowledged_bytes = self.acknowledged_bytes.max(acknowledged_bytes);
         self.way.look(at.as_micros() as u64, self.acknowledged_bytes, self.busy_us);
         sending.gave_way_s = self.way.held_us() as f64 * 1e-6;
@@ -181,6 +183,28 @@ impl Account {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_law_gives_way_while_less_comes_through_whatever_its_window() {
+        let mut watch = Watch::default();
+        let (span, mut at, mut bytes) = (LOOK_EVERY, Duration::ZERO, 0);
+        let mut pass = |watch: &mut Watch, seconds: u32, rate: u64, busy| {
+            for _ in 0..10 * seconds {
+                at += span;
+                bytes += rate / 10;
+                watch.take(at, span, bytes, busy);
+            }
+        };
+        // Alone on the line, after a slow start that left the window at four times of what the line carries.
+        pass(&mut watch, 10, 1_200_000, Some(25_000));
+        assert_eq!(watch.sending.gave_way_s, 0.0);
+        pass(&mut watch, 3, 12_000, Some(80_000));
+        assert!((2.9..=3.1).contains(&watch.sending.gave_way_s), "{}", watch.sending.gave_way_s);
+        // The peer does not read: nobody else has the line.
+        pass(&mut watch, 5, 0, None);
+        assert!(watch.sending.gave_way_s <= 3.1, "{}", watch.sending.gave_way_s);
+        assert!((watch.sending.busy_s - 13.0).abs() < 0.01, "{}", watch.sending.busy_s);
+    }
 
     #[test]
     fn the_account_is_told_in_words() {
