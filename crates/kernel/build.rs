@@ -1,4 +1,4 @@
-//! Compiles the BPF programs; the laws come from `control/` through `include`.
+//! Compiles the BPF programs, and what user space shares with them; the laws come from `control/` through `include`.
 
 use libbpf_cargo::SkeletonBuilder;
 use std::ffi::OsString;
@@ -15,6 +15,7 @@ fn main() {
             println!("cargo:rerun-if-changed={}", entry.path().display());
         }
     }
+    println!("cargo:rerun-if-changed=src/way.c");
     println!("cargo:rerun-if-env-changed=CLANG");
     let every_law = every_law(&laws.join("leeway_laws.h"));
     std::fs::write(out.join("leeway_every_law.h"), every_law).expect("cargo's folder can be written");
@@ -25,7 +26,7 @@ fn main() {
         "-Wno-unused-parameter".into(),
         "-Werror".into(),
         "-I".into(),
-        laws.into(),
+        laws.clone().into(),
         "-I".into(),
         folder.join("src/bpf").into(),
         "-I".into(),
@@ -34,6 +35,13 @@ fn main() {
     for name in ["leeway", "receive", "send", "sockets"] {
         compile(&folder.join(format!("src/bpf/{name}.bpf.c")), &out.join(format!("{name}.bpf.o")), &args);
     }
+    cc::Build::new()
+        .file(folder.join("src/way.c"))
+        .include(&laws)
+        .include(folder.join("src/bpf"))
+        .std("c11")
+        .extra_warnings(true)
+        .compile("leeway_kernel_way");
     // What the tests of refusals load.
     for name in ["refused", "foreign", "old"] {
         compile(&folder.join(format!("tests/bpf/{name}.bpf.c")), &out.join(format!("{name}.bpf.o")), &args);

@@ -70,8 +70,8 @@ pub struct Manners {
     /// to leave them as they are.
     #[arg(long, value_name = "DSCP", default_value = "le", value_parser = mark)]
     dscp: Mark,
-    /// The law that limits downloads, by the receive windows of the connections: `ledbatpp` or
-    /// `ledbat`, perhaps with parameters, or `none` to leave downloads unlimited.
+    /// The law that limits downloads, by the receive windows of the connections: `ledbatpp`,
+    /// `ledbat` or `ebb`, perhaps with parameters, or `none` to leave downloads unlimited.
     #[arg(long, value_name = "LAW", default_value = RECEIVE, value_parser = receive)]
     receive: Downloads,
 }
@@ -229,6 +229,10 @@ pub fn reap(reap: &Reap) -> Result<(), Failure> {
         let _ = nix::unistd::close(number);
     }
     rustix::process::setsid().map_err(|error| Failure::Run(format!("cannot leave the session: {error}")))?;
+    // Whoever made a network namespace may end all that runs in it, as `leeway testnet` does. The
+    // reaper needs no network, so an empty one does.
+    let unshared = nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET);
+    unshared.map_err(|error| Failure::Run(format!("cannot leave the network: {error}")))?;
     let null = (Stdio::null(), Stdio::null(), Stdio::null());
     itself()?.args([REAP, &reap.name]).stdin(null.0).stdout(null.1).stderr(null.2).spawn()?;
     Ok(())

@@ -317,6 +317,19 @@ fn it_works_behind_a_link_and_in_a_namespace_that_hides_sys() {
     wait_for("nothing is left", || !is_loaded(&law) && listed(&law).is_empty());
 }
 
+/// A test network ends with all processes of its hosts, but the reaper has work to do then.
+#[test]
+fn nothing_is_left_where_a_test_network_ends_with_the_command() {
+    if !possible() || !live::possible(&["ip", "nft"]) {
+        return;
+    }
+    let law = own_law();
+    let network = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/testnets/home.toml");
+    let program = [leeway(), "run", "--no-report", "--law", &law, "--", "true"];
+    succeed(Command::new(leeway()).args(["testnet", network, "--"]).args(program));
+    wait_for("nothing is left", || !is_loaded(&law) && listed(&law).is_empty());
+}
+
 #[test]
 fn the_terminal_is_the_commands_own() {
     if !possible() {

@@ -12,8 +12,8 @@ use std::path::Path;
 pub struct Direction {
     /// That time, in microseconds.
     pub watched_us: u64,
-    /// Part of it in which the law gave way, in microseconds: uploads in seconds with less than half
-    /// of the best second's rate so far, downloads with less than half of the largest window.
+    /// Part of it in which the law gave way, in microseconds: in seconds with less than half of the
+    /// best second's rate so far ([`crate::Way`]).
     pub held_us: u64,
     /// Mean of the law's queuing delay over that time, in microseconds.
     pub mean_queue_us: u64,
@@ -72,8 +72,10 @@ impl Account {
         let mut bytes = Bytes(from);
         let (sent_bytes, received_bytes) = (bytes.u64()?, bytes.u64()?);
         bytes.take(16)?;
-        let (watched_us, held_us, queue_us2) = (bytes.u64()?, bytes.u64()?, bytes.u64()?);
-        bytes.take(12 * 8 + 4)?;
+        let (watched_us, queue_us2) = (bytes.u64()?, bytes.u64()?);
+        bytes.take(5 * 8)?;
+        let held_us = bytes.u64()?;
+        bytes.take(7 * 8 + 4)?;
         let (seconds, permille, queue_us) = (bytes.u32()?, bytes.u32()?, bytes.u32()?);
         let mean_queue_us = queue_us2.checked_div(watched_us).unwrap_or(0);
         let share = (seconds > 0).then_some(Share { seconds, permille, queue_us });

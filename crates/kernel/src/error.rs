@@ -60,7 +60,7 @@ pub enum KernelError {
     #[error("cgroup /{0} is not attached; leeway attach --list shows what is")]
     NotAttached(String),
     /// Not every law can drive a window from the receiver.
-    #[error("{0} cannot hold downloads back: the laws for receivers are ledbatpp and ledbat")]
+    #[error("{0} cannot hold downloads back: the laws for receivers are ledbatpp, ledbat and ebb")]
     NotForReceivers(&'static str),
     /// The kernel's name of a congestion control has at most 15 characters.
     #[error("{0:?} cannot be the name of a congestion control, which is 1 to 15 letters, digits or '_'")]

@@ -22,6 +22,7 @@ mod request;
 mod send;
 mod shared;
 mod visit;
+mod way;
 
 pub use account::{Account, Direction, Share};
 pub use confine::{Asker, Confinement, Leftover, Policy, attached, confinement, confinements, leftovers};
@@ -34,3 +35,4 @@ pub use receive::{Budget, Receive, ReceiveRecording, Received, Receiving};
 pub use request::{Answer, Request};
 pub use send::{Dscp, DscpError};
 pub use shared::{Event, Record, Socket};
+pub use way::Way;

@@ -84,6 +84,9 @@ pub struct Steering {
     pub window_bytes: u64,
     /// Payload bytes sent, and neither acknowledged nor known to be lost.
     pub in_flight_bytes: u64,
+    /// Whether there is more to send than the law lets leave. Otherwise the program has nothing more
+    /// to send, or the peer's window is full.
+    pub limited: bool,
     /// Smoothed round-trip time in microseconds; 0: none yet.
     pub srtt_us: u64,
     /// The law's estimate of the queuing delay in microseconds.
@@ -142,6 +145,8 @@ pub struct Connection {
     greet_wait_us: u64,
     timeout_at_us: Option<u64>,
     paced_until_us: Option<u64>,
+    /// Whether window or pacing kept back what could be sent last.
+    limited: bool,
     window_probe_at_us: Option<u64>,
     window_probe_wait_us: u64,
     linger_until_us: Option<u64>,
@@ -218,6 +223,7 @@ impl Connection {
             greet_wait_us: 0,
             timeout_at_us: None,
             paced_until_us: None,
+            limited: false,
             window_probe_at_us: None,
             window_probe_wait_us: WINDOW_PROBE_US,
             linger_until_us: None,
@@ -423,6 +429,7 @@ impl Connection {
         Steering {
             window_bytes: self.congestion.window_bytes(),
             in_flight_bytes: self.outgoing.in_flight_bytes(),
+            limited: self.limited,
             srtt_us: self.rtt.smoothed_us(),
             queuing_delay_us: self.congestion.queuing_delay_us(),
             phase: self.congestion.phase(),
@@ -590,6 +597,7 @@ impl Connection {
             return None;
         }
         self.paced_until_us = None;
+        self.limited = false;
         let again = self.outgoing.next_lost_bytes();
         let next = match again {
             Some(bytes) => Next::plain(bytes, Kind::Data),
@@ -606,13 +614,12 @@ impl Connection {
         }
         match self.congestion.grant(now_us, next.bytes as u64, self.outgoing.in_flight_bytes()) {
             Grant::Now => {}
-            Grant::At(at_us) => {
+            wait => {
                 self.congestion.limited(self.outgoing.next());
-                self.paced_until_us = Some(at_us);
-                return None;
-            }
-            Grant::WindowFull => {
-                self.congestion.limited(self.outgoing.next());
+                self.limited = true;
+                if let Grant::At(at_us) = wait {
+                    self.paced_until_us = Some(at_us);
+                }
                 return None;
             }
         }

@@ -3,6 +3,7 @@
 use crate::account::{bytes, duration};
 use crate::output::stdout;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use leeway_kernel::Way;
 use leeway_utp::Stream;
 use serde::Serialize;
 use std::io::{self, IsTerminal, Write};
@@ -16,7 +17,15 @@ pub struct Meter {
     bar: ProgressBar,
     began: Instant,
     looked: Instant,
-    largest_window_bytes: u64,
+    watch: Watch,
+}
+
+/// What a sender's law did so far.
+#[derive(Default)]
+struct Watch {
+    way: Way,
+    busy_us: u64,
+    acknowledged_bytes: u64,
     sending: Sending,
 }
 
@@ -27,9 +36,9 @@ pub struct Sending {
     law: String,
     /// Payload bytes that were sent again, because they were lost or late.
     resent_bytes: u64,
-    /// Seconds with something in flight.
+    /// Seconds with more to send than the law let leave.
     busy_s: f64,
-    /// The part of `busy_s` in which the window was less than half of its largest value.
+    /// The part of `busy_s` in seconds with less than half of the best second's rate so far.
     gave_way_s: f64,
     /// Mean queuing delay of the busy seconds, in milliseconds.
     mean_queue_ms: f64,
@@ -67,8 +76,7 @@ impl Meter {
         bar.set_position(offset_bytes);
         bar.reset_eta();
         let now = Instant::now();
-        let sending = Sending::default();
-        Meter { bar, began: now, looked: now, largest_window_bytes: 0, sending }
+        Meter { bar, began: now, looked: now, watch: Watch::default() }
     }
 
     /// Counts bytes that were moved.
@@ -84,19 +92,14 @@ impl Meter {
         }
         self.looked = Instant::now();
         let Some(steering) = stream.steering() else { return };
-        let sending = &mut self.sending;
+        let sending = &mut self.watch.sending;
         sending.resent_bytes = steering.resent_bytes;
         sending.srtt_ms = steering.srtt_us as f64 * 1e-3;
-        self.largest_window_bytes = self.largest_window_bytes.max(steering.window_bytes);
-        if steering.in_flight_bytes > 0 {
-            let seconds = span.as_secs_f64();
-            let queue_ms = f64::from(steering.queuing_delay_us) * 1e-3;
-            sending.busy_s += seconds;
-            sending.mean_queue_ms += (queue_ms - sending.mean_queue_ms) * seconds / sending.busy_s;
-            if steering.window_bytes < self.largest_window_bytes / 2 {
-                sending.gave_way_s += seconds;
-            }
-        }
+        // Until a lost packet is sent again it counts as acknowledged.
+        let outstanding_bytes = steering.resent_bytes + steering.in_flight_bytes;
+        let acknowledged_bytes = steering.sent_bytes.saturating_sub(outstanding_bytes);
+        let busy = steering.limited.then_some(steering.queuing_delay_us);
+        self.watch.take(self.began.elapsed(), span, acknowledged_bytes, busy);
     }
 
     /// Removes the bar.
@@ -112,7 +115,25 @@ impl Meter {
     pub fn sending(&mut self, stream: &Stream, law: String) -> Sending {
         self.looked -= LOOK_EVERY;
         self.look(stream);
-        Sending { law, ..self.sending.clone() }
+        Sending { law, ..self.watch.sending.clone() }
+    }
+}
+
+impl Watch {
+    /// Takes a sample `at` a time, a `span` after the last one. `busy` is the queuing delay in
+    /// microseconds; `None` if the law did not limit the sender.
+    fn take(&mut self, at: Duration, span: Duration, acknowledged_bytes: u64, busy: Option<u32>) {
+        let sending = &mut self.sending;
+        if let Some(queue_us) = busy {
+            let (seconds, queue_ms) = (span.as_secs_f64(), f64::from(queue_us) * 1e-3);
+            sending.busy_s += seconds;
+            sending.mean_queue_ms += (queue_ms - sending.mean_queue_ms) * seconds / sending.busy_s;
+            self.busy_us += span.as_micros() as u64;
+        }
+        // A loss may take back a little.
+        self.acknowledged_bytes = self.acknowledged_bytes.max(acknowledged_bytes);
+        self.way.look(at.as_micros() as u64, self.acknowledged_bytes, self.busy_us);
+        sending.gave_way_s = self.way.held_us() as f64 * 1e-6;
     }
 }
 
@@ -162,6 +183,28 @@ impl Account {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_law_gives_way_while_less_comes_through_whatever_its_window() {
+        let mut watch = Watch::default();
+        let (span, mut at, mut bytes) = (LOOK_EVERY, Duration::ZERO, 0);
+        let mut pass = |watch: &mut Watch, seconds: u32, rate: u64, busy| {
+            for _ in 0..10 * seconds {
+                at += span;
+                bytes += rate / 10;
+                watch.take(at, span, bytes, busy);
+            }
+        };
+        // Alone on the line, after a slow start that left the window at four times of what the line carries.
+        pass(&mut watch, 10, 1_200_000, Some(25_000));
+        assert_eq!(watch.sending.gave_way_s, 0.0);
+        pass(&mut watch, 3, 12_000, Some(80_000));
+        assert!((2.9..=3.1).contains(&watch.sending.gave_way_s), "{}", watch.sending.gave_way_s);
+        // The peer does not read: nobody else has the line.
+        pass(&mut watch, 5, 0, None);
+        assert!(watch.sending.gave_way_s <= 3.1, "{}", watch.sending.gave_way_s);
+        assert!((watch.sending.busy_s - 13.0).abs() < 0.01, "{}", watch.sending.busy_s);
+    }
 
     #[test]
     fn the_account_is_told_in_words() {

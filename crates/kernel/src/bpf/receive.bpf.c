@@ -18,9 +18,6 @@
 #include "receive_packet.h"
 #include "receive_share.h"
 
-/* After alone.h, which makes the estimators global functions. */
-#include "account.h"
-
 #define LEEWAY_SYN_LEAST 2 /* segments: a smaller first window makes senders halve their segments */
 #define LEEWAY_SYN_MOST  10
 #define LEEWAY_DUPTHRESH 3 /* RFC 5681, 3.2 */
@@ -234,6 +231,7 @@ static __always_inline bool leeway_see_loss(struct leeway_connection *c, const s
 			return 0;
 		c->missing = 1;
 		c->hole = c->high;
+		c->hole_bytes = seg->seq - c->high;
 		c->hole_us = seg->now_us;
 		c->overtaken = 1;
 		return 0;
@@ -245,10 +243,17 @@ static __always_inline bool leeway_see_loss(struct leeway_connection *c, const s
 	return c->overtaken > LEEWAY_DUPTHRESH;
 }
 
-/* Counts new bytes, and moves the highest sequence number. */
-static __always_inline __u64 leeway_see_bytes(struct leeway_connection *c, const struct leeway_segment *seg)
+/*
+ * Counts new bytes, and moves the highest sequence number. A law that knows of delayed
+ * acknowledgements hears of two segments together, as its sender's law would: this end delays its
+ * acknowledgements, so segments leave in pairs, and the second of a pair waits for the first. With a
+ * window below two segments, and behind a hole, each segment is acknowledged (RFC 5681, 4.2).
+ */
+static __always_inline __u64 leeway_see_bytes(struct leeway_budget *b, struct leeway_connection *c,
+					      const struct leeway_segment *seg, __u32 together)
 {
 	__u32 end = seg->seq + seg->bytes, fresh = 0;
+	__u64 bytes;
 
 	if (leeway_after(end, c->high)) {
 		fresh = end - c->high;
@@ -258,7 +263,48 @@ static __always_inline __u64 leeway_see_bytes(struct leeway_connection *c, const
 	c->epoch_bytes += fresh;
 	if (c->below_one)
 		__sync_fetch_and_add(&c->owed_bytes, fresh);
-	return fresh + __sync_lock_test_and_set(&c->missed_bytes, 0);
+	bytes = fresh + __sync_lock_test_and_set(&c->missed_bytes, 0);
+	if (bytes > (together - 1ULL) * leeway_segment_bytes(c) || seg->marked ||
+	    (b->live && (c->missing || c->window_bytes < 2 * leeway_segment_bytes(c))))
+		return bytes;
+	__sync_fetch_and_add(&c->missed_bytes, bytes);
+	return 0;
+}
+
+/* What came since the round trip before the present one began, as a delivery rate. */
+static __always_inline void leeway_see_rate(struct leeway_budget *b, struct leeway_ack *ack)
+{
+	__u64 span_us = ack->now_us - b->prior_us;
+
+	ack->rate.delivered_bytes = b->received_bytes;
+	ack->rate.prior_delivered_bytes = b->prior_bytes;
+	ack->rate.lost_bytes = b->lost_bytes;
+	ack->rate.prior_lost_bytes = b->lost_bytes;
+	ack->rate.app_limited = ack->app_limited;
+	if (b->prior_us && span_us >= b->srtt_us && !(span_us >> 32))
+		ack->rate.interval_us = (__u32)span_us;
+	if (!ack->round_start)
+		return;
+	b->prior_us = b->round_us;
+	b->prior_bytes = b->round_bytes;
+	b->round_us = ack->now_us;
+	b->round_bytes = b->received_bytes;
+}
+
+/*
+ * What only a law hears that is told of something: the round trip's start, and the sample of a sender
+ * whose acknowledgements come back on an empty path.
+ */
+static __always_inline void leeway_see_round(struct leeway_budget *b, struct leeway_ack *ack, __u32 queuing_us)
+{
+	if (!ack->acked_bytes)
+		return;
+	ack->round_start = ack->now_us - b->round_us >= b->srtt_us;
+	leeway_see_rate(b, ack);
+	if (ack->owd_resolution_us && b->min_rtt_us) {
+		ack->last_rtt_us = b->min_rtt_us + queuing_us;
+		ack->last_kind = LEEWAY_LAST_EXACT;
+	}
 }
 
 static __always_inline struct leeway_record *leeway_record(struct leeway_budget *b, __u32 kind,
@@ -288,7 +334,7 @@ struct leeway_told {
 /* Everything but the law itself. This processor alone works on the budget. */
 static __always_inline void leeway_measure(struct leeway_budget *b, struct leeway_connection *c,
 					   const struct leeway_segment *seg, struct tcp_sock *tp,
-					   struct leeway_told *told)
+					   __u32 together, struct leeway_told *told)
 {
 	__u32 rtt_us, queuing_us, least_rtt_us;
 
@@ -302,8 +348,10 @@ static __always_inline void leeway_measure(struct leeway_budget *b, struct leewa
 	least_rtt_us = leeway_remote_rtt(&tp->inet_conn.icsk_inet.sk, seg->now_us, rtt_us);
 	queuing_us = leeway_see_queue(c, seg, rtt_us, least_rtt_us);
 	c->queuing_us = queuing_us;
-	told->ack.acked_bytes = leeway_see_bytes(c, seg);
+	told->ack.acked_bytes = leeway_see_bytes(b, c, seg, together);
 	b->received_bytes += told->ack.acked_bytes;
+	if (told->lost)
+		b->lost_bytes += c->hole_bytes;
 	/* A sender that waits for its program, or for its persist timer, lengthens round trips. */
 	if (rtt_us && ((c->hungry && !c->probe_below_one) || rtt_us < b->srtt_us)) {
 		c->rtt_us = rtt_us;
@@ -329,32 +377,39 @@ static __always_inline void leeway_measure(struct leeway_budget *b, struct leewa
 	told->ack.app_limited = !c->hungry;
 	told->ack.prior_inflight_bytes = b->window_bytes;
 	told->ack.recovering = c->missing;
-	if (seg->now_us - b->round_us >= b->srtt_us) {
-		told->ack.round_start = 1;
-		b->round_us = seg->now_us;
-	}
+	leeway_see_round(b, &told->ack, queuing_us);
 	told->loss.now_us = seg->now_us;
-	told->loss.lost_bytes = c->segment_bytes;
+	told->loss.lost_bytes = c->hole_bytes;
 	told->loss.sent_us = leeway_less(c->hole_us, b->srtt_us);
 }
 
-/* Counts the time for which the law held the sender back, and the queue in this time. */
+/*
+ * Counts the time for which the law held the sender back, the queue in this time, and whether the law
+ * gave way.
+ */
 static __always_inline void leeway_note(struct leeway_budget *b, const struct leeway_told *told)
 {
 	__u64 gap_us = told->ack.now_us - b->seen_us;
 
 	b->seen_us = told->ack.now_us;
-	if (told->ack.app_limited || gap_us >= LEEWAY_LOOK_MOST_US)
-		return;
-	if (b->window_bytes > b->best_window_bytes)
-		b->best_window_bytes = b->window_bytes;
-	b->watched_us += gap_us;
-	b->queue_us2 += gap_us * b->law.out.queuing_delay_us;
-	if (b->window_bytes * 2 < b->best_window_bytes)
-		b->held_us += gap_us;
+	if (!told->ack.app_limited && gap_us < LEEWAY_LOOK_MOST_US) {
+		b->watched_us += gap_us;
+		b->queue_us2 += gap_us * b->law.out.queuing_delay_us;
+	}
+	leeway_way_look(&b->way, told->ack.now_us, b->received_bytes, b->watched_us);
 }
 
-#define LEEWAY_RECEIVE(X)                                                                                    \
+/* X: the law; TOGETHER: segments that it hears of at once. */
+#define LEEWAY_RECEIVE(X, TOGETHER)                                                                          \
+	/* By itself, so that its paths do not multiply with those of the measurement (alone.h). */          \
+	__weak int X##_on_ack_alone(struct leeway_##X *law __arg_nonnull,                                    \
+				    const struct leeway_ack *ack __arg_nonnull,                              \
+				    const struct leeway_path *path __arg_nonnull)                            \
+	{                                                                                                    \
+		leeway_##X##_on_ack(law, ack, path);                                                         \
+		return 0;                                                                                    \
+	}                                                                                                    \
+                                                                                                             \
 	static __always_inline void X##_keep(struct leeway_budget *b, __u32 kind,                            \
 					     const struct leeway_told *told)                                 \
 	{                                                                                                    \
@@ -400,17 +455,17 @@ static __always_inline void leeway_note(struct leeway_budget *b, const struct le
 			__sync_fetch_and_add(&c->missed_bytes, seg.bytes);                                   \
 			return 1;                                                                            \
 		}                                                                                            \
-		leeway_measure(b, c, &seg, tp, &told);                                                       \
-		if (!b->live) {                                                                              \
+		leeway_measure(b, c, &seg, tp, TOGETHER, &told);                                                  \
+		if (!b->live && told.ack.acked_bytes) {                                                      \
 			b->live = 1;                                                                         \
 			leeway_##X##_init(&b->law.X, leeway_params(), &told.path);                           \
 			X##_keep(b, LEEWAY_RECORD_INIT, &told);                                              \
 		}                                                                                            \
-		if (told.ack.acked_bytes || told.ack.ce_bytes) {                                             \
-			leeway_##X##_on_ack(&b->law.X, &told.ack, &told.path);                               \
+		if (b->live && (told.ack.acked_bytes || told.ack.ce_bytes)) {                                \
+			X##_on_ack_alone(&b->law.X, &told.ack, &told.path);                                  \
 			X##_keep(b, LEEWAY_RECORD_ACK, &told);                                               \
 		}                                                                                            \
-		if (told.lost) {                                                                             \
+		if (b->live && told.lost) {                                                                  \
 			leeway_##X##_on_loss(&b->law.X, &told.loss, &told.path);                             \
 			X##_keep(b, LEEWAY_RECORD_LOSS, &told);                                              \
 		}                                                                                            \
@@ -419,8 +474,9 @@ static __always_inline void leeway_note(struct leeway_budget *b, const struct le
 		return 1;                                                                                    \
 	}
 
-LEEWAY_RECEIVE(ledbat)
-LEEWAY_RECEIVE(ledbatpp)
+LEEWAY_RECEIVE(ebb, 2)
+LEEWAY_RECEIVE(ledbat, 1)
+LEEWAY_RECEIVE(ledbatpp, 1)
 
 static __always_inline bool leeway_inside(const struct tcp_sock *tp)
 {

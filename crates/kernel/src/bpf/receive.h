@@ -6,7 +6,8 @@
 #ifndef LEEWAY_RECEIVE_H
 #define LEEWAY_RECEIVE_H
 
-#include "glue.h"
+#include "account.h"
+#include "leeway_ebb.h"
 #include "leeway_ledbat.h"
 #include "leeway_ledbatpp.h"
 
@@ -16,6 +17,7 @@
  */
 union leeway_receive_law {
 	struct leeway_output out;
+	struct leeway_ebb ebb;
 	struct leeway_ledbat ledbat;
 	struct leeway_ledbatpp ledbatpp;
 };
@@ -46,9 +48,12 @@ struct leeway_budget {
 	leeway_u32 connections;       /* that ever began */
 	leeway_u64 seen_us;           /* when the last packet came */
 	leeway_u64 watched_us;        /* for how long a sender filled its window */
-	leeway_u64 held_us;           /* of that, with less than half of the largest window */
 	leeway_u64 queue_us2;         /* queuing delay times time, of that */
-	leeway_u64 best_window_bytes; /* the largest window */
+	struct leeway_way way;        /* whether the law gives way */
+	leeway_u64 lost_bytes;        /* in holes that were told to the law as losses */
+	leeway_u64 round_bytes;       /* received when the round trip began */
+	leeway_u64 prior_us;          /* the same of the round trip before: its begin, */
+	leeway_u64 prior_bytes;       /* and what was received by then */
 	union leeway_receive_law law;
 };
 
@@ -82,6 +87,7 @@ struct leeway_connection {
 	leeway_u32 used_bytes;   /* received in a round trip of the epoch before */
 	leeway_u32 high;         /* the highest sequence number seen, plus one */
 	leeway_u32 hole;         /* where data is missing */
+	leeway_u32 hole_bytes;   /* how much */
 	leeway_u32 probe_ts;     /* the timestamp that the probe carried */
 	leeway_u32 probe_edge;   /* the right edge that it announced */
 	leeway_u32 probe_rtt_us;
@@ -98,7 +104,14 @@ struct leeway_connection {
 	leeway_u8 probe_below_one; /* it was when the probe went out */
 	leeway_u16 segment_bytes;
 	leeway_u16 place; /* among the connections, 0 to 1 in 16 bits */
-	leeway_u16 reserved[3];
+	leeway_u16 reserved;
+};
+
+/* How the smallest delays are remembered: leeway_base_init(). */
+struct leeway_base_config {
+	leeway_u32 history;
+	leeway_u32 interval_us;
+	leeway_u32 skew;
 };
 
 /* One connection as the iterator shows it. */

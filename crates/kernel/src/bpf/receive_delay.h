@@ -15,6 +15,7 @@
 
 /* Written by the loader. */
 const volatile struct leeway_config leeway_config SEC(".rodata.config");
+const volatile struct leeway_base_config leeway_base_config SEC(".rodata.base");
 
 #define LEEWAY_TICK_FAST_US 100000
 #define LEEWAY_TICK_SEEN_US 2000000
@@ -45,15 +46,9 @@ static __always_inline const void *leeway_params(void)
  */
 static __always_inline void leeway_base_begin(struct leeway_base *b)
 {
-	/* The parameters of both laws begin with those of window and delay. */
-	const struct leeway_ledbat_params *p = leeway_params();
-
-	leeway_base_init(b, p->delay.base_history, p->delay.base_interval_us, p->delay.skew);
+	leeway_base_init(b, leeway_base_config.history, leeway_base_config.interval_us,
+			 leeway_base_config.skew);
 }
-
-_Static_assert(__builtin_offsetof(struct leeway_ledbat_params, delay) ==
-		       __builtin_offsetof(struct leeway_ledbatpp_params, delay),
-	       "leeway_base_begin() reads the same words for both");
 
 static __always_inline void leeway_find_remote(struct leeway_remote *remote, const struct sock *sk)
 {

@@ -171,9 +171,9 @@ static __always_inline void leeway_watch(struct bpf_sock_ops *ctx)
 		__sync_fetch_and_add(&a->watched_us, gap_us);
 		__sync_fetch_and_add(&a->queue_us2, gap_us * law->out.queuing_delay_us);
 	}
-	second_us = a->second_us;
+	second_us = a->way.second_us;
 	if (now_us - second_us >= LEEWAY_SECOND_US &&
-	    __sync_val_compare_and_swap(&a->second_us, second_us, now_us) == second_us)
+	    __sync_val_compare_and_swap(&a->way.second_us, second_us, now_us) == second_us)
 		leeway_account_second(a, now_us - second_us, leeway_send.target_us);
 }
 

@@ -23,7 +23,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 static PROGRAMS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/receive.bpf.o"));
 /// The laws that can drive a window from the receiver.
-const LAWS: [&str; 2] = ["ledbatpp", "ledbat"];
+const LAWS: [&str; 3] = ["ledbatpp", "ledbat", "ebb"];
 const BUDGET: &str = "leeway_budgets";
 const CONNECTIONS: &str = "leeway_received";
 const EVENTS: &str = "leeway_events";
@@ -46,7 +46,7 @@ impl Receive {
     /// two, and below one segment it leaves nearly everything to others.
     pub const DEFAULT_LAW: &str = "ledbat:target=25ms,gain_up=4,gain_down=10,floor=0.2";
 
-    /// Under that law with its parameters: `ledbatpp` or `ledbat`.
+    /// Under that law with its parameters: `ledbatpp`, `ledbat` or `ebb`.
     ///
     /// # Errors
     /// [`KernelError::NotForReceivers`] for another law.
@@ -146,6 +146,12 @@ impl Receive {
         })
     }
 
+    /// `struct leeway_base_config`: the law's parameters, or RFC 6817, 2.4.2, where it has none.
+    fn base(&self) -> [u32; 3] {
+        let of = |name, other| self.spec.law().param(name).map_or(other, |param| self.spec.raw(param));
+        [of("base_history", 10), of("base_interval", 60_000_000), of("skew", 0)]
+    }
+
     fn open(&self, cgroup: u64, record: bool) -> Result<OpenObject, KernelError> {
         let config = Config {
             loaded_unix_s: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
@@ -161,6 +167,12 @@ impl Receive {
             if map.name() == ".rodata.config" {
                 let data = map.initial_value_mut().filter(|data| data.len() == CONFIG_BYTES);
                 config.write(data.expect("the configuration is as large as the programs think"));
+            } else if map.name() == ".rodata.base" {
+                let data = map.initial_value_mut().filter(|data| data.len() == 3 * size_of::<u32>());
+                let words = data.expect("three numbers").as_chunks_mut::<4>().0;
+                for (word, to) in self.base().into_iter().zip(words) {
+                    *to = word.to_ne_bytes();
+                }
             } else if map.name() == ".rodata.cgroup" {
                 let data = map.initial_value_mut().filter(|data| data.len() == size_of::<u64>());
                 data.expect("one number").copy_from_slice(&cgroup.to_ne_bytes());

@@ -22,7 +22,7 @@ pub struct Budget {
     pub min_rtt_us: u32,
     /// Time for which a sender filled its window, in microseconds.
     pub watched_us: u64,
-    /// Part of it with less than half of the largest window, in microseconds.
+    /// Part of it in seconds with less than half of the best second's rate so far, in microseconds.
     pub held_us: u64,
     /// Mean queuing delay of that time, in microseconds.
     pub mean_queue_us: u64,
@@ -42,8 +42,10 @@ impl Budget {
             [bytes.u32()?, bytes.u32()?, bytes.u32()?, bytes.u32()?];
         let (srtt_us, min_rtt_us) = (bytes.u32()?, bytes.u32()?);
         bytes.take(12 + 8)?;
-        let (watched_us, held_us, queue_us2) = (bytes.u64()?, bytes.u64()?, bytes.u64()?);
-        bytes.take(8)?;
+        let (watched_us, queue_us2) = (bytes.u64()?, bytes.u64()?);
+        bytes.take(4 * 8)?;
+        let held_us = bytes.u64()?;
+        bytes.take(4 * 8)?;
         Some(Budget {
             window_bytes,
             received_bytes,

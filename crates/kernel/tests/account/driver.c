@@ -20,6 +20,6 @@ int main(int argc, char **argv)
 		a.queue_us2 += watched * queue;
 		leeway_account_second(&a, 1000000, target);
 	}
-	printf("%u %u %llu\n", a.share_s, a.share_permille, (unsigned long long)a.held_us);
+	printf("%u %u %llu\n", a.share_s, a.share_permille, (unsigned long long)a.way.held_us);
 	return 0;
 }

@@ -110,6 +110,23 @@ fn giving_way_is_less_than_half_of_the_best_rate() {
     let _ = std::fs::remove_file(driver);
 }
 
+/// The same judgement for senders in user space.
+#[test]
+fn a_sender_in_user_space_is_judged_alike() {
+    let seconds = |parts: &[(usize, u64)]| {
+        let (mut way, mut bytes) = (leeway_kernel::Way::default(), 0);
+        let rates = parts.iter().flat_map(|&(count, rate)| [rate].repeat(10 * count));
+        for (tenth, rate) in (1..).zip(rates) {
+            bytes += rate / 10;
+            way.look(1 << 40 | (tenth * 100_000), bytes, tenth * 100_000);
+        }
+        way.held_us()
+    };
+    assert_eq!(seconds(&[(20, 1_250_000)]), 0, "alone on the line");
+    assert_eq!(seconds(&[(5, 1_250_000), (4, 12_500), (5, 1_250_000)]), 4_000_000, "four seconds of a rival");
+    assert_eq!(seconds(&[(2, 400_000), (3, 700_000), (5, 1_250_000)]), 0, "growing towards the line");
+}
+
 /// Checks the judgement of an account of a law with the target `target_us` on each case.
 fn told(target_us: u32, cases: &[(&str, Vec<Second>, bool)]) {
     let driver = driver();

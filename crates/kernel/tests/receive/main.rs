@@ -95,11 +95,12 @@ fn the_verifier_is_done_with_it_soon() {
         return;
     }
     let cgroup = Cgroup::new();
-    for law in ["ledbat", "ledbatpp"] {
+    for law in ["ebb", "ledbat", "ledbatpp"] {
         let _receiving = receive(law).attach(cgroup.open()).unwrap_or_else(|error| panic!("{error}"));
         // The kernel keeps 15 characters of a program's name.
-        let name = &format!("{law}_arrivals")[..15];
-        let loaded = libbpf_rs::query::ProgInfoIter::default().filter(|one| one.name == name);
+        let mut name = format!("{law}_arrivals");
+        name.truncate(15);
+        let loaded = libbpf_rs::query::ProgInfoIter::default().filter(|one| one.name == *name);
         let steps: Vec<u32> = loaded.map(|one| one.verified_insns).collect();
         assert!(!steps.is_empty() && steps.iter().all(|steps| *steps <= 60_000), "{law}: {steps:?}");
     }
@@ -161,6 +162,25 @@ fn a_download_yields_to_cubic_and_comes_back() {
     eprintln!("beside CUBIC: {own:.3} of the link and {other:.3}");
     drop(primary);
     wait_for_parts(&receiving, None, |own, _| own > 0.75);
+}
+
+/// Slow start leaves the window far above what the line carries; a law that fills the line for ever
+/// after does not give way.
+#[test]
+fn a_download_alone_does_not_give_way() {
+    if !ready() {
+        return;
+    }
+    let (bed, cgroup) = (bed(), Cgroup::new());
+    // Slow start doubles past the buffer, and the loss halves the window more than once.
+    let receiving = receive("ledbat:target=100ms").attach(cgroup.open()).unwrap_or_else(|e| panic!("{e}"));
+    let server = Server::new(&bed, SENDER);
+    let _downloads = Downloads::begin(&cgroup, &bed, &server, 1, 0);
+    wait_for_parts(&receiving, None, |own, _| own > 0.75);
+    sleep(Duration::from_secs(4));
+    let Budget { watched_us, held_us, .. } = budget(&receiving);
+    assert!(watched_us > 3_000_000, "{watched_us} us busy");
+    assert!(held_us < watched_us / 5, "gave way for {held_us} of {watched_us} us");
 }
 
 #[test]
@@ -239,6 +259,11 @@ fn replay(law: &str) {
 #[test]
 fn ledbat_does_the_same_here_and_in_the_kernel() {
     replay("ledbat:target=25ms,gain_down=10");
+}
+
+#[test]
+fn ebb_does_the_same_here_and_in_the_kernel() {
+    replay("ebb");
 }
 
 #[test]
