@@ -295,7 +295,8 @@ static __always_inline void leeway_see_rate(struct leeway_budget *b, struct leew
  * What only a law hears that is told of something: the round trip's start, and the sample of a sender
  * whose acknowledgements come back on an empty path.
  */
-static __always_inline void leeway_see_round(struct leeway_budget *b, struct leeway_ack *ack, __u32 queuing_us)
+static __always_inline void leeway_see_round(struct leeway_budget *b, struct leeway_ack *ack,
+					     __u32 queuing_us)
 {
 	if (!ack->acked_bytes)
 		return;
@@ -455,7 +456,7 @@ static __always_inline void leeway_note(struct leeway_budget *b, const struct le
 			__sync_fetch_and_add(&c->missed_bytes, seg.bytes);                                   \
 			return 1;                                                                            \
 		}                                                                                            \
-		leeway_measure(b, c, &seg, tp, TOGETHER, &told);                                                  \
+		leeway_measure(b, c, &seg, tp, TOGETHER, &told);                                             \
 		if (!b->live && told.ack.acked_bytes) {                                                      \
 			b->live = 1;                                                                         \
 			leeway_##X##_init(&b->law.X, leeway_params(), &told.path);                           \

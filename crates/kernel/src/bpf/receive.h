@@ -43,17 +43,17 @@ struct leeway_budget {
 	leeway_u32 hungry_coming;
 	leeway_u32 srtt_us;
 	leeway_u32 min_rtt_us;
-	leeway_u32 mss_bytes;         /* of the last segment */
-	leeway_u32 events;            /* that the law was told of */
-	leeway_u32 connections;       /* that ever began */
-	leeway_u64 seen_us;           /* when the last packet came */
-	leeway_u64 watched_us;        /* for how long a sender filled its window */
-	leeway_u64 queue_us2;         /* queuing delay times time, of that */
-	struct leeway_way way;        /* whether the law gives way */
-	leeway_u64 lost_bytes;        /* in holes that were told to the law as losses */
-	leeway_u64 round_bytes;       /* received when the round trip began */
-	leeway_u64 prior_us;          /* the same of the round trip before: its begin, */
-	leeway_u64 prior_bytes;       /* and what was received by then */
+	leeway_u32 mss_bytes;   /* of the last segment */
+	leeway_u32 events;      /* that the law was told of */
+	leeway_u32 connections; /* that ever began */
+	leeway_u64 seen_us;     /* when the last packet came */
+	leeway_u64 watched_us;  /* for how long a sender filled its window */
+	leeway_u64 queue_us2;   /* queuing delay times time, of that */
+	struct leeway_way way;  /* whether the law gives way */
+	leeway_u64 lost_bytes;  /* in holes that were told to the law as losses */
+	leeway_u64 round_bytes; /* received when the round trip began */
+	leeway_u64 prior_us;    /* the same of the round trip before: its begin, */
+	leeway_u64 prior_bytes; /* and what was received by then */
 	union leeway_receive_law law;
 };
 
