@@ -269,7 +269,9 @@ async fn serve(relay: &Relay) -> Result<(), Failure> {
         _ = terminated.recv() => Ok(()),
         gone = &mut forward => Err(gone.map_or_else(|panic| Failure::Run(panic.to_string()), Failure::from)),
         () = host.unguarded() => Err(Failure::Run(
-            "the rules that keep clients from this host's networks are gone: their owner, a process `nft`, has ended".into(),
+            "the rules that keep clients from this host's networks are gone: their owner, a process \
+             `nft`, has ended"
+                .into(),
         )),
         served = &mut serving => served.map_err(|panic| Failure::Run(panic.to_string())),
     };

@@ -1,6 +1,6 @@
 //! The window that all downloads share, in real time and for tasks that wait.
 
-use crate::clocks::{Clock, Clocks};
+use crate::clocks::Connections;
 use crate::paths::{self, UNBOUNDED, policy};
 use crate::socket::{self, Incoming};
 use crate::upload::Upload;
@@ -29,18 +29,9 @@ pub struct Budget {
 #[derive(Debug)]
 struct Shared {
     downlink: Downlink,
-    /// Whose packets are observed.
-    connections: HashMap<Ends, Connection>,
-    clocks: Clocks,
-    /// Of tasks that wait.
+    connections: Connections,
+    /// Tasks that wait for grants.
     wakers: HashMap<FlowId, Waker>,
-}
-
-#[derive(Debug)]
-struct Connection {
-    flow: FlowId,
-    /// The server's, as its packets show it.
-    clock: Option<Clock>,
 }
 
 /// How it stands.
@@ -87,12 +78,7 @@ impl Budget {
     /// A budget under that law; [`Budget::drive`] keeps it going.
     pub fn new(spec: &LawSpec) -> Arc<Budget> {
         let downlink = Downlink::new(spec, &policy());
-        let shared = Shared {
-            downlink,
-            connections: HashMap::new(),
-            clocks: Clocks::default(),
-            wakers: HashMap::new(),
-        };
+        let shared = Shared { downlink, connections: Connections::default(), wakers: HashMap::new() };
         Arc::new(Budget { start: Instant::now(), shared: Mutex::new(shared), blocked: Notify::new() })
     }
 
@@ -151,8 +137,7 @@ impl Budget {
     pub fn observed(&self, segments: &[Segment]) {
         self.work(|shared, now_us| {
             for segment in segments {
-                let Some(connection) = shared.connections.get_mut(&segment.ends) else { continue };
-                let flow = connection.flow;
+                let Some(flow) = shared.connections.flow(&segment.ends) else { continue };
                 let at_us = segment.at_us(self.start, now_us);
                 let downlink = &mut shared.downlink;
                 match segment.seen {
@@ -161,10 +146,7 @@ impl Budget {
                     }
                     Seen::Sent => downlink.sent(at_us, flow),
                     Seen::Arrived { from, bytes, ticks } => {
-                        let server = segment.ends.there.ip();
-                        let clock = ticks.and_then(|ticks| {
-                            shared.clocks.read(&mut connection.clock, at_us, server, ticks)
-                        });
+                        let clock = shared.connections.clock(&segment.ends, at_us, ticks);
                         downlink.segment(now_us, at_us, flow, share::Segment { from, bytes, clock });
                     }
                     Seen::Acknowledged { .. } => {}
@@ -213,8 +195,7 @@ impl Flow {
     pub fn connected(&self, socket: &Arc<TcpStream>) {
         let mut shared = self.budget.lock();
         if let Some(ends) = socket::ends(socket) {
-            let connection = Connection { flow: self.number, clock: None };
-            shared.connections.insert(*self.ends.get_or_init(|| ends), connection);
+            shared.connections.insert(*self.ends.get_or_init(|| ends), self.number);
         }
         shared.downlink.connected(self.number, Arc::new(Incoming(socket.clone())));
     }

@@ -7,8 +7,9 @@
 //!
 //! [`OneWay`]: leeway_share::OneWay
 
-use leeway_share::ClockReading;
-use std::collections::HashSet;
+use leeway_net::Ends;
+use leeway_share::{ClockReading, FlowId};
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 
 /// Servers that are remembered; all are forgotten when there are more.
@@ -17,13 +18,44 @@ const MOST: usize = 4096;
 /// or goes in 2 s makes a clock of milliseconds look up to half as fast or twice as fast.
 const LEARNT_US: u64 = 2_000_000;
 
+/// The connections whose packets are seen, with the clocks of their other ends.
+#[derive(Debug, Default)]
+pub struct Connections {
+    clocks: Clocks,
+    flows: HashMap<Ends, (FlowId, Option<Clock>)>,
+}
+
+impl Connections {
+    /// Adds the connection of `flow`.
+    pub fn insert(&mut self, ends: Ends, flow: FlowId) {
+        self.flows.insert(ends, (flow, None));
+    }
+
+    /// Removes a connection.
+    pub fn remove(&mut self, ends: &Ends) {
+        self.flows.remove(ends);
+    }
+
+    /// The flow of a connection; `None` if the connection is not known.
+    pub fn flow(&self, ends: &Ends) -> Option<FlowId> {
+        self.flows.get(ends).map(|&(flow, _)| flow)
+    }
+
+    /// The clock of the other end when a packet with `ticks` left, which came at `at_us`. `None`
+    /// where the packet or the connection does not tell it.
+    pub fn clock(&mut self, ends: &Ends, at_us: u64, ticks: Option<u32>) -> Option<ClockReading> {
+        let (_, clock) = self.flows.get_mut(ends)?;
+        self.clocks.read(clock, at_us, ends.there.ip(), ticks?)
+    }
+}
+
 /// The servers that count milliseconds.
 #[derive(Debug, Default)]
-pub struct Clocks(HashSet<IpAddr>);
+struct Clocks(HashSet<IpAddr>);
 
 /// The clock of one connection: when its first packet came, in microseconds, and its ticks.
 #[derive(Debug, Clone, Copy)]
-pub struct Clock {
+struct Clock {
     since_us: u64,
     since_ticks: u32,
 }
@@ -32,7 +64,7 @@ impl Clocks {
     /// A packet of `server` came at `at_us`, and the clock of its connection showed `ticks`: the
     /// clock in microseconds. `None` where it does not count milliseconds; readings before that are
     /// void then.
-    pub fn read(
+    fn read(
         &mut self,
         clock: &mut Option<Clock>,
         at_us: u64,

@@ -144,7 +144,7 @@ impl Speedometer {
                 let moved = [&counts.down_bytes, &counts.up_bytes].map(|bytes| bytes.load(Ordering::Relaxed));
                 sum.wrapping_add(moved[0]).wrapping_add(moved[1])
             });
-            // A neighbour who waits for the home uses the line as well.
+            // A neighbour whose flow waits for a grant, because the home is at work, counts as well.
             let waits = windows(connector).iter().any(|(_, window)| window.waiting > 0);
             if before.replace(bytes).is_some_and(|before| before != bytes) || waits {
                 self.lock().neighbours(self.began.elapsed());
@@ -465,8 +465,8 @@ mod tests {
         assert_eq!(home.down().pairs, 0);
     }
 
-    /// Neighbours who come in the middle of a transfer leave no whole one, and a neighbour who has
-    /// just gone still counts.
+    /// A transfer during which neighbours come is not compared as a whole. Neighbours count for 1 s
+    /// after their last byte.
     #[test]
     fn a_transfer_under_both_conditions_is_no_whole_one() {
         let mut home = Home::default();

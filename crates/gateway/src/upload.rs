@@ -2,7 +2,7 @@
 //! that wait for its grants, and the probes.
 
 use crate::budget::State;
-use crate::clocks::{Clock, Clocks};
+use crate::clocks::Connections;
 use crate::echo::Echo;
 use crate::paths::{self, UNBOUNDED, policy};
 use crate::probe::Probe;
@@ -47,18 +47,9 @@ struct Shared {
     /// Where the last bytes went, if that is beyond the line.
     last: Option<IpAddr>,
     sockets: BTreeMap<FlowId, Arc<TcpStream>>,
-    /// Connections whose packets are seen.
-    connections: HashMap<Ends, Connection>,
-    clocks: Clocks,
+    connections: Connections,
     /// Tasks that wait for grants.
     wakers: HashMap<FlowId, Waker>,
-}
-
-#[derive(Debug)]
-struct Connection {
-    flow: FlowId,
-    /// Clock of the other end, as its packets show it.
-    clock: Option<Clock>,
 }
 
 /// A connection's part of the uplink, or that of a client's datagrams.
@@ -81,8 +72,7 @@ impl Upload {
             servers: HashMap::new(),
             last: None,
             sockets: BTreeMap::new(),
-            connections: HashMap::new(),
-            clocks: Clocks::default(),
+            connections: Connections::default(),
             wakers: HashMap::new(),
         };
         Arc::new(Upload { start: Instant::now(), shared: Mutex::new(shared), busy: Notify::new(), echo })
@@ -119,12 +109,10 @@ impl Upload {
         self.work(|shared, now_us| {
             for segment in segments {
                 let Seen::Acknowledged { position, ticks } = segment.seen else { continue };
-                let Some(Connection { flow, clock }) = shared.connections.get_mut(&segment.ends) else {
-                    continue;
-                };
-                let (at_us, server) = (segment.at_us(self.start, now_us), segment.ends.there.ip());
-                let reading = ticks.and_then(|ticks| shared.clocks.read(clock, at_us, server, ticks));
-                shared.uplink.acknowledged(now_us, at_us, *flow, position, reading);
+                let Some(flow) = shared.connections.flow(&segment.ends) else { continue };
+                let at_us = segment.at_us(self.start, now_us);
+                let clock = shared.connections.clock(&segment.ends, at_us, ticks);
+                shared.uplink.acknowledged(now_us, at_us, flow, position, clock);
             }
         });
     }
@@ -239,8 +227,7 @@ impl Sender {
         let mut shared = self.upload.lock();
         shared.sockets.insert(self.flow, socket.clone());
         if let Some(ends) = socket::ends(socket) {
-            let connection = Connection { flow: self.flow, clock: None };
-            shared.connections.insert(*self.ends.get_or_init(|| ends), connection);
+            shared.connections.insert(*self.ends.get_or_init(|| ends), self.flow);
         }
     }
 

@@ -102,25 +102,48 @@ words! {
     latency_how: "Measured on the transfers of neighbours: the round trip, and the same without the queue on the line.",
         "Medido en las transferencias de los vecinos: la ida y vuelta, y lo mismo sin la cola en la línea.",
         "Mesurat en les transferències dels veïns: l'anada i tornada, i el mateix sense la cua a la línia.";
-    speed_down_with: "Downloads of the home, with neighbours", "Bajadas de la casa, con vecinos", "Baixades de la casa, amb veïns";
-    speed_down_without: "Downloads of the home, without", "Bajadas de la casa, sin vecinos", "Baixades de la casa, sense veïns";
-    speed_up_with: "Uploads of the home, with neighbours", "Subidas de la casa, con vecinos", "Pujades de la casa, amb veïns";
-    speed_up_without: "Uploads of the home, without", "Subidas de la casa, sin vecinos", "Pujades de la casa, sense veïns";
-    speed_known: "While neighbours use the line, the home's downloads reach {} % of their speed without neighbours (pairs compared: {}).",
-        "Mientras hay vecinos en la línea, las bajadas de la casa alcanzan el {} % de su velocidad sin vecinos (pares comparados: {}).",
-        "Mentre hi ha veïns a la línia, les baixades de la casa arriben al {} % de la seva velocitat sense veïns (parells comparats: {}).";
-    speed_few: "The home's speed with and without neighbours is not known yet: {} of {} comparisons.",
+    speed_down_with: "Downloads of the home, with neighbours",
+        "Bajadas de la casa, con vecinos",
+        "Baixades de la casa, amb veïns";
+    speed_down_without: "Downloads of the home, without",
+        "Bajadas de la casa, sin vecinos",
+        "Baixades de la casa, sense veïns";
+    speed_up_with: "Uploads of the home, with neighbours",
+        "Subidas de la casa, con vecinos",
+        "Pujades de la casa, amb veïns";
+    speed_up_without: "Uploads of the home, without",
+        "Subidas de la casa, sin vecinos",
+        "Pujades de la casa, sense veïns";
+    speed_known: "While neighbours use the line, the home's downloads reach {} % of their speed \
+         without neighbours (pairs compared: {}).",
+        "Mientras hay vecinos en la línea, las bajadas de la casa alcanzan el {} % de su \
+         velocidad sin vecinos (pares comparados: {}).",
+        "Mentre hi ha veïns a la línia, les baixades de la casa arriben al {} % de la seva \
+         velocitat sense veïns (parells comparats: {}).";
+    speed_few: "The home's speed with and without neighbours is not known yet: {} of {} comparisons. \
+         The home's speed with and without neighbours is not known yet: {} of {} comparisons.",
         "La velocidad de la casa con y sin vecinos aún no se sabe: {} de {} comparaciones.",
         "La velocitat de la casa amb i sense veïns encara no se sap: {} de {} comparacions.";
-    speed_silent: "No packet of the home has passed this machine yet, so the home's speed is not known.",
-        "Ningún paquete de la casa ha pasado aún por esta máquina: no se sabe la velocidad de la casa.",
-        "Cap paquet de la casa no ha passat encara per aquesta màquina: no se sap la velocitat de la casa.";
+    speed_silent: "No packet of the home has passed this machine yet, so the home's speed is not known. \
+         No packet of the home has passed this machine yet, so the home's speed is not known.",
+        "Ningún paquete de la casa ha pasado aún por esta máquina: no se sabe la velocidad de \
+         la casa.",
+        "Cap paquet de la casa no ha passat encara per aquesta màquina: no se sap la \
+         velocitat de la casa.";
     speed_unseen: "This machine cannot see the home's packets, so the home's speed is not known.",
         "Esta máquina no puede ver los paquetes de la casa: no se sabe la velocidad de la casa.",
         "Aquesta màquina no pot veure els paquets de la casa: no se sap la velocitat de la casa.";
-    speed_how: "Transfers of the home of at least 1 MB are compared in pairs: one while neighbours use the line, and one like it within an hour while no neighbour does. The speeds are medians of the last 24 hours. Transfers that their server holds back do not count.",
-        "Las transferencias de la casa de al menos 1 MB se comparan por pares: una con vecinos en la línea y otra parecida, en menos de una hora, sin ellos. Las velocidades son medianas de las últimas 24 horas. No cuentan las transferencias que su servidor frena.",
-        "Les transferències de la casa d'almenys 1 MB es comparen per parells: una amb veïns a la línia i una altra de semblant, en menys d'una hora, sense. Les velocitats són medianes de les últimes 24 hores. No compten les transferències que el seu servidor frena.";
+    speed_how: "Transfers of the home of at least 1 MB are compared in pairs: one while neighbours \
+         use the line, and one like it within an hour while no neighbour does. The speeds are \
+         medians of the last 24 hours. Transfers that their server holds back do not count.",
+        "Las transferencias de la casa de al menos 1 MB se comparan por pares: una con \
+         vecinos en la línea y otra parecida, en menos de una hora, sin ellos. Las \
+         velocidades son medianas de las últimas 24 horas. No cuentan las transferencias que \
+         su servidor frena.",
+        "Les transferències de la casa d'almenys 1 MB es comparen per parells: una amb veïns \
+         a la línia i una altra de semblant, en menys d'una hora, sense. Les velocitats són \
+         medianes de les últimes 24 hores. No compten les transferències que el seu servidor \
+         frena.";
     none: "none yet", "aún no", "encara no";
     chart: "The last ten minutes", "Los últimos diez minutos", "Els últims deu minuts";
     time: "Time", "Hora", "Hora";
