@@ -6,7 +6,7 @@
 mod state;
 
 use crate::error::ShareError;
-use crate::estimator::{Certainty, Estimator, Heard, Sample};
+use crate::estimator::{Estimator, Heard, Sample};
 use crate::foreground::{Foreground, Observation};
 use crate::id::{ById, FlowId, UserId};
 use crate::ledger::Ledger;
@@ -209,12 +209,9 @@ impl Line {
             self.ledger.granted_bytes() + self.foreground.expected_bytes(now_us, self.estimator.srtt_us());
         let mean = self.estimator.rate_now_bytes_per_s() / (self.ledger.flows() as u64).max(1);
         let mut heard = Heard::Nothing;
-        // The line has delivered the bytes of an acknowledgement of two segments when it comes. That
-        // of one segment may have waited for a timer, so it does not count for its own sample.
-        let is_late = sample.is_some_and(|sample| sample.certainty == Certainty::UpperBound);
-        if !is_late {
-            self.estimator.arrived(now_us, bytes);
-        }
+        // Before the sample: an acknowledgement of two segments comes with the second one, after
+        // the line has delivered both.
+        self.estimator.arrived(now_us, bytes);
         if let Some(reach) = self.flows.get_mut(&flow) {
             reach.own.bytes += bytes;
             reach.own.little = reach.rate_bytes_per_s().is_some_and(|rate| rate < mean / 2);
@@ -226,9 +223,6 @@ impl Line {
                 Some(self.estimator.rtt_us(sample.path)? + u64::from(late_us))
             });
             reach.arrived(now_us, bytes, rtt_us, self.estimator.srtt_us());
-        }
-        if is_late {
-            self.estimator.arrived(now_us, bytes);
         }
         self.ledger.arrived(now_us, flow, bytes);
         let queuing_us = if let Heard::New(queuing_us) = heard { Some(queuing_us) } else { None };
