@@ -10,7 +10,7 @@ use crate::config::{Config, ConfigError};
 use crate::control::{self, Entrance, Operations, Socket, SocketError};
 use crate::destinations::Destinations;
 use crate::event::{Event, Log};
-use crate::gate::Gate;
+use crate::gate::{self, Gate};
 use crate::http::{Proxy, Words};
 use crate::login::Logins;
 use crate::metering::{Bookkeeper, Meter};
@@ -27,6 +27,7 @@ use crate::transparent;
 use crate::upstream::Connector;
 use crate::users::{Place, Users};
 use leeway_net::{Attached, TrafficObserver, Watch};
+use std::fs::File;
 use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -87,6 +88,8 @@ pub struct Gateway {
     /// The owner's socket. `Some(Err)` says why it could not be opened; `None` if none is
     /// configured.
     control: Option<Result<Socket, SocketError>>,
+    /// The lock of the folder `state`, which belongs to this gateway until it ends.
+    _state: Option<File>,
     /// Stores who uses how much.
     books: Option<Bookkeeper>,
     operations: Arc<Operations>,
@@ -142,7 +145,7 @@ impl Gateway {
         let resolver = Resolver::new(config).map_err(GatewayError::Names)?;
         let block = Arc::new(Blocklist::read(&config.block)?);
         let policy = Policy { block, ..config.policy(attached) };
-        let (control, gate) = control(config)?;
+        let Control { socket: control, gate, state } = Control::open(config)?;
         let caps = config.caps.clone().unwrap_or_default();
         let meter = config.accounts.as_ref();
         let meter = meter.map(|accounts| Meter::open(accounts, &caps, &config.home)).transpose()?;
@@ -188,6 +191,7 @@ impl Gateway {
             budget,
             caretaker,
             control,
+            _state: state,
             books,
             operations,
             page,
@@ -396,19 +400,32 @@ fn watch_home(
     })
 }
 
-/// The owner's socket, and the gate that keeps a pause over a restart. Without the socket the gate
-/// is not kept, because only one gateway may use the directory `state`.
-fn control(config: &Config) -> Result<(Option<Result<Socket, SocketError>>, Gate), GatewayError> {
-    let Some(control) = &config.control else { return Ok((None, Gate::default())) };
-    let socket = match Socket::open(&control.socket) {
-        Err(error) if control.required => return Err(error.into()),
-        Err(error) => return Ok((Some(Err(error)), Gate::default())),
-        Ok(socket) => socket,
-    };
-    let failed = |error| GatewayError::System("keep pauses over a restart (`state` of [control])", error);
-    std::fs::create_dir_all(&control.state).map_err(failed)?;
-    let gate = Gate::owning(&control.state).map_err(failed)?;
-    Ok((Some(Ok(socket)), gate))
+/// What the owner controls the gateway with.
+#[derive(Default)]
+struct Control {
+    socket: Option<Result<Socket, SocketError>>,
+    /// Keeps a pause over a restart.
+    gate: Gate,
+    /// The lock of the folder in which the gate keeps it.
+    state: Option<File>,
+}
+
+impl Control {
+    /// Without the socket the gate is not kept, because only one gateway may use the directory
+    /// `state`.
+    fn open(config: &Config) -> Result<Control, GatewayError> {
+        let Some(control) = &config.control else { return Ok(Control::default()) };
+        let socket = match Socket::open(&control.socket) {
+            Err(error) if control.required => return Err(error.into()),
+            Err(error) => return Ok(Control { socket: Some(Err(error)), ..Control::default() }),
+            Ok(socket) => socket,
+        };
+        let failed = |error| GatewayError::System("keep pauses over a restart (`state` of [control])", error);
+        std::fs::create_dir_all(&control.state).map_err(failed)?;
+        let state = gate::own(&control.state).map_err(failed)?;
+        let gate = Gate::kept(&control.state).map_err(failed)?;
+        Ok(Control { socket: Some(Ok(socket)), gate, state: Some(state) })
+    }
 }
 
 async fn accept(kind: Kind, listener: TcpListener, proxy: Arc<Proxy>) {
