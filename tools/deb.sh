@@ -2,7 +2,7 @@
 # Makes a Debian package of what `make install` puts in place, and prints its path. One package serves Debian 12 and newer.
 # usage: tools/deb.sh [FOLDER]; where the package goes: target/deb by default.
 # LEEWAY_PROGRAM as for tools/install.sh, which builds. LEEWAY_DEB_VERSION is the package's version,
-# by default that of the workspace.
+# by default that of the workspace. LEEWAY_DEB_LEVEL, 0 to 9, is how hard xz compresses, by default as Debian's packages: 6.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -19,7 +19,7 @@ main() {
 	control "$version" "$architecture"
 	mkdir -p "$folder"
 	find "$work/root" -print0 | xargs -0 touch --no-dereference --date "@$SOURCE_DATE_EPOCH"
-	dpkg-deb --root-owner-group -Zxz --build "$work/root" "$folder/leeway_${version}_$architecture.deb" >&2
+	dpkg-deb --root-owner-group -Zxz -z"${LEEWAY_DEB_LEVEL:-6}" --build "$work/root" "$folder/leeway_${version}_$architecture.deb" >&2
 	echo "$folder/leeway_${version}_$architecture.deb"
 }
 

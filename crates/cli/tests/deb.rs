@@ -2,19 +2,12 @@
 
 mod live;
 
-use live::{has, installable, ready, succeed, text};
+use live::{has, package, ready, succeed, text};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const TOP: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-
-/// A package of the program under test.
-fn package(folder: &Path, version: &str) -> PathBuf {
-    let mut make = Command::new(Path::new(TOP).join("tools/deb.sh"));
-    make.arg(folder).env("LEEWAY_PROGRAM", installable()).env("LEEWAY_DEB_VERSION", version);
-    PathBuf::from(text(&succeed(&mut make).stdout).trim())
-}
 
 /// A fresh Debian in a folder.
 struct Debian(PathBuf);
@@ -158,13 +151,8 @@ fn the_package_lives_and_dies_in_debian_12_and_13() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let (folder, package) = (folder.path(), |version| package(folder.path(), version));
-    // Most of the time goes into compressing the program.
-    let (first, second) = std::thread::scope(|scope| {
-        let first = scope.spawn(|| package("0.0.1"));
-        let second = package("0.0.2");
-        (first.join().unwrap(), second)
-    });
+    let folder = folder.path();
+    let (first, second) = (package(folder, "0.0.1"), package(folder, "0.0.2"));
     std::thread::scope(|scope| {
         for suite in ["bookworm", "trixie"] {
             let lives = || lives_and_dies_in(suite, folder, &first, &second);

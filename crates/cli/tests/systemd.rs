@@ -3,14 +3,12 @@
 
 mod live;
 
-use live::{has, installable, ready, succeed, text};
+use live::{has, package, ready, succeed, text};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
-
-const TOP: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// Longer than anything takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -238,9 +236,7 @@ fn services_live_under_the_systemd_of_debian_12_and_13() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let mut make = Command::new(Path::new(TOP).join("tools/deb.sh"));
-    let made = succeed(make.arg(folder.path()).env("LEEWAY_PROGRAM", installable()));
-    let package = PathBuf::from(text(&made.stdout).trim());
+    let package = package(folder.path(), "0.0.1");
     std::thread::scope(|scope| {
         for suite in ["bookworm", "trixie"] {
             let live = || services_live_in(suite, &package);

@@ -3,7 +3,7 @@
 #![allow(dead_code)]
 
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
 /// Whether links can be had here, and these programs too; says why not, and fails where everything has to be
@@ -52,6 +52,15 @@ pub fn installable() -> &'static str {
     cargo.args(["build", "--package", "leeway-utp-c", "--offline", "--locked", "--profile", profile]);
     succeed(cargo.arg("--target-dir").arg(folder.parent().unwrap()).current_dir(env!("CARGO_MANIFEST_DIR")));
     leeway()
+}
+
+/// A Debian package of the program under test. Compressing that program, which carries the names of its lines,
+/// as hard as for a release takes a processor 40 s.
+pub fn package(folder: &Path, version: &str) -> PathBuf {
+    let mut make = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tools/deb.sh"));
+    make.arg(folder).env("LEEWAY_PROGRAM", installable());
+    make.env("LEEWAY_DEB_VERSION", version).env("LEEWAY_DEB_LEVEL", "1");
+    PathBuf::from(text(&succeed(&mut make).stdout).trim())
 }
 
 /// As text.
