@@ -344,7 +344,7 @@ impl Downlink {
     pub fn segment(&mut self, now_us: u64, at_us: u64, flow: FlowId, segment: Segment) {
         let Segment { from, bytes, clock } = segment;
         let Some(entry) = self.flows.get_mut(&flow) else { return };
-        let excess_us = self.excess.read(&mut entry.back, at_us, clock);
+        let excess_us = self.excess.read(entry.path, &mut entry.back, at_us, clock);
         let observed = entry.observed.get_or_insert_default();
         let arrived = observed.arrived(at_us, from, bytes, entry.mss);
         let Some(Arrived { position, round_trip }) = arrived else {

@@ -232,7 +232,9 @@ impl Uplink {
         let Some(entry) = self.flows.get_mut(&flow) else { return };
         entry.observed = true;
         let rtt_us = entry.round_trip(position, at_us);
-        self.excess.read(&mut entry.back, at_us, clock);
+        if let Some(path) = entry.path {
+            self.excess.read(path, &mut entry.back, at_us, clock);
+        }
         self.reached(now_us, flow, position, rtt_us);
     }
 

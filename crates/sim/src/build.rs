@@ -365,7 +365,7 @@ impl Builder<'_> {
             if let Some((gateway, part)) = met.filter(|_| spec.gateway.is_some()) {
                 let user = ((index as u64) << 32) | (i / u64::from(spec.flows_per_user.max(1)));
                 engine.flows[flow as usize].at_gateway =
-                    engine.gateways[gateway].hold(part, user, flow, asks);
+                    engine.gateways[gateway].hold(part, user, flow, index as u32, asks);
             }
             let first = spec.intervals.first().map_or(start, |interval| start.max(interval[0]));
             engine.wake(flow, first);

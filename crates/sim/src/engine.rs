@@ -228,7 +228,6 @@ impl Engine {
         let counts = &mut world.books.groups[group];
         match packet.kind() {
             Kind::Ack => {
-                let acked = flow.sender.acked;
                 let (rtt, at) = flow.on_ack(world.now, &packet, profile, &mut world.books.sacks);
                 counts.rtt.add(rtt);
                 world.set_if(at, Timer::Retransmit(index));
@@ -238,8 +237,7 @@ impl Engine {
                     return self.feed(index);
                 }
                 if groups[group].gateway.is_some() {
-                    let acked = flow.sender.acked - acked;
-                    self.gateway_is_acked(index, acked, rtt.micros(), packet.value());
+                    self.gateway_is_acked(index, rtt.micros(), packet.value());
                     self.home_sends(index);
                 }
             }

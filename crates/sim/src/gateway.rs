@@ -3,7 +3,8 @@
 //!
 //! Without a relay, downloads come through sockets, under the code of the live gateway
 //! (`leeway_share::Downlink`, see `sockets.rs`). The server learns of a grant by its receive
-//! window. For an upload, a grant is permission for the sender at the node to send.
+//! window. Uploads and requests are under the code of the live gateway as well
+//! (`leeway_share::Uplink`): a grant is permission for the sender at the node to send.
 //!
 //! With a relay, grants limit what the relay sends. The relay knows the delay of each packet from
 //! the gateway, which acknowledges each one with a receipt, as QUIC does in the tunnel. The
@@ -23,12 +24,13 @@ mod sockets;
 mod windows;
 
 use crate::engine::{Engine, Timer};
+use crate::flow::Flow;
 use crate::packet::{Fields, Kind, Packet};
 use crate::scenario::{self, Part};
 use crate::tcp::rto::LazyTimer;
 use leeway_share::{
-    Certainty, FlowId, ForegroundReport, Heard, Line, Next, Observation, OneWay, Reporter, RoundTrips,
-    Sample, State, UserId,
+    Acknowledged, ClockReading, FlowId, ForegroundReport, Line, Next, Observation, OneWay, Reporter, Sample,
+    State, Uplink, UserId,
 };
 use leeway_units::{Duration, Time};
 use requests::Asking;
@@ -39,7 +41,9 @@ use std::collections::BTreeMap;
 #[derive(Debug)]
 pub struct Gateway {
     down: Down,
-    up: Line,
+    up: Uplink,
+    /// When the gateway looks next at the uplink's grants. Unit: µs.
+    up_look_us: u64,
     owners: [BTreeMap<FlowId, u32>; 2],
     /// Longest time from an acknowledgement until a gateway that may not see packets knows of it.
     /// `None`: the gateway may see packets.
@@ -71,22 +75,20 @@ struct Relay {
 #[derive(Debug)]
 pub struct GatewayFlow {
     id: FlowId,
+    user: UserId,
     /// One past the last segment that the flow may send, as the gateway knows it.
     edge: u32,
     /// State of the flow's requests at the uplink; absent if they need no grant.
     asking: Option<Asking>,
     /// Least delay of an announced window on its way to the server. Unit: µs.
     back_us: Option<u32>,
-    /// Delay of the way back, for an upload and for packets from a relay.
+    /// Delay of the way back, for packets from a relay.
     way_back: OneWay,
     retransmitted: u64,
     /// Socket of a download; absent with a relay, and for uploads.
     socket: Option<Socket>,
-    /// Bytes acknowledged since the gateway last asked the kernel.
-    unread: u64,
     /// Whether the timer of the next read runs.
     reading: bool,
-    round_trips: RoundTrips,
     /// Bytes that have come from the relay, modulo 2^32: as counted by the gateway, and as known
     /// to the relay.
     came: [u32; 2],
@@ -114,7 +116,8 @@ impl Gateway {
                     reports_by: None,
                 }),
             },
-            up: Line::new(&up, &policy.for_sending()),
+            up: Uplink::new(&up, &policy.for_timers()),
+            up_look_us: 0,
             owners: Default::default(),
             acked_within: (!spec.sees_packets).then(|| spec.read_delay.unwrap_or(ACKED)),
             home_sent: BTreeMap::new(),
@@ -123,41 +126,34 @@ impl Gateway {
         }
     }
 
-    /// Puts flow `index` of `user` under this gateway. With `asks`, its requests need grants of
-    /// the uplink. `None`: the gateway has no room for another flow.
-    pub fn hold(&mut self, part: Part, user: u64, index: u32, asks: bool) -> Option<GatewayFlow> {
+    /// Puts flow `index` of `user` under this gateway. `path` is a number of the network of its
+    /// other end. With `asks`, its requests need grants of the uplink. `None`: the gateway has no
+    /// room for another flow.
+    pub fn hold(&mut self, part: Part, user: u64, index: u32, path: u32, asks: bool) -> Option<GatewayFlow> {
+        let user = UserId(user);
         let (id, socket) = match (part, &mut self.down) {
+            (Part::Upload, _) => (self.up.open(user, Some(path.into())).ok()?, None),
             (Part::Download, Down::Sockets(sockets)) => {
-                let (id, socket) = sockets.open(0, user, 0)?;
+                let (id, socket) = sockets.open(0, user, path)?;
                 (id, Some(socket))
             }
-            _ => (self.line(part.way())?.open(UserId(user)).ok()?, None),
+            (_, Down::Relay(relay)) => (relay.line.open(user).ok()?, None),
+            _ => return None,
         };
         self.owners[part.way()].insert(id, index);
-        let asking = if asks { Asking::open(&mut self.up, user) } else { None };
-        self.owners[1].extend(asking.iter().map(|asking| (asking.id(), index)));
+        let asking = if asks { Asking::open(self, user, index, path) } else { None };
         Some(GatewayFlow {
             id,
+            user,
             edge: 0,
             asking,
             back_us: None,
             way_back: OneWay::default(),
             retransmitted: 0,
             socket,
-            unread: 0,
             reading: false,
-            round_trips: RoundTrips::default(),
             came: [0; 2],
         })
-    }
-
-    /// The line of what the relay sends (direction 0), or of what leaves the node (direction 1).
-    fn line(&mut self, way: usize) -> Option<&mut Line> {
-        match &mut self.down {
-            _ if way == 1 => Some(&mut self.up),
-            Down::Relay(relay) => Some(&mut relay.line),
-            Down::Sockets(_) => None,
-        }
     }
 
     fn sockets(&mut self) -> Option<&mut Sockets> {
@@ -196,14 +192,26 @@ impl Engine {
         let flow = &mut self.flows[index as usize];
         let Some(at_gateway) = &mut flow.at_gateway else { return };
         let node = &mut self.gateways[gateway];
-        at_gateway.asking.iter_mut().for_each(|asking| asking.end(&mut node.up));
+        let (user, path) = (at_gateway.user, flow.group);
+        if let Some(asking) = at_gateway.asking.take() {
+            asking.close(node);
+            at_gateway.asking = Asking::open(node, user, index, path);
+        }
         if at_gateway.socket.is_some() {
             return self.socket_connects(gateway, index);
         }
-        let Some(line) = node.line(part.way()) else { return };
-        line.rest(at_gateway.id, line.granted_to(at_gateway.id));
-        (at_gateway.edge, at_gateway.unread, at_gateway.came[1]) = (0, 0, at_gateway.came[0]);
-        at_gateway.round_trips.clear();
+        match &mut node.down {
+            _ if part == Part::Upload => {
+                node.up.close(at_gateway.id);
+                node.owners[1].remove(&at_gateway.id);
+                let Ok(id) = node.up.open(user, Some(path.into())) else { return };
+                node.owners[1].insert(id, index);
+                at_gateway.id = id;
+            }
+            Down::Relay(Relay { line, .. }) => line.rest(at_gateway.id, line.granted_to(at_gateway.id)),
+            Down::Sockets(_) => {}
+        }
+        (at_gateway.edge, at_gateway.came[1]) = (0, at_gateway.came[0]);
         flow.sender.edge = 0;
         self.gateway_wants(index);
     }
@@ -218,11 +226,19 @@ impl Engine {
         if part != Part::Download {
             return true;
         }
-        let Some(at_gateway) = &self.flows[index as usize].at_gateway else { return true };
-        if !at_gateway.asking.as_ref().is_some_and(Asking::waits) {
-            self.socket_asks(gateway, index, size);
+        let flow = &self.flows[index as usize];
+        let Some(at_gateway) = &flow.at_gateway else { return true };
+        match &at_gateway.asking {
+            Some(asking) if asking.waits() => false,
+            Some(asking) if asking.has_left(flow.app.turn) => {
+                self.request_again(gateway, index);
+                true
+            }
+            _ => {
+                self.socket_asks(gateway, index, size);
+                false
+            }
         }
-        false
     }
 
     /// Asks for grants for the bytes that flow `index` has to send.
@@ -234,21 +250,18 @@ impl Engine {
         let flow = &mut self.flows[index as usize];
         let mss = u64::from(self.groups[flow.group as usize].profile.mss);
         let Some(at_gateway) = flow.at_gateway.as_ref().filter(|_| flow.open) else { return };
-        let Some(line) = self.gateways[gateway].line(part.way()) else { return };
-        if part == Part::Relayed {
-            // Segments that the relay holds grants for: the connection inside the tunnel sends
-            // them when its own window allows.
-            let ahead = u64::from(at_gateway.edge.saturating_sub(flow.sender.next_seq()));
-            let unsent = flow.sender.unsent_bytes().saturating_sub(ahead.saturating_mul(mss));
-            if unsent > 0 && ahead < 2 {
+        // Segments that are granted: the connection sends them when its own window allows.
+        let ahead = u64::from(at_gateway.edge.saturating_sub(flow.sender.next_seq()));
+        let unsent = flow.sender.unsent_bytes().saturating_sub(ahead.saturating_mul(mss));
+        let node = &mut self.gateways[gateway];
+        match (part, &mut node.down) {
+            (Part::Upload, _) if unsent > 0 => node.up.ask(at_gateway.id, unsent),
+            (Part::Relayed, Down::Relay(Relay { line, .. })) if unsent > 0 && ahead < 2 => {
                 let _ = line.ask_whole(at_gateway.id, unsent.min(mss));
-            } else {
-                line.withdraw(at_gateway.id);
             }
-            return self.gateway_serves(gateway);
+            (Part::Relayed, Down::Relay(Relay { line, .. })) => line.withdraw(at_gateway.id),
+            _ => {}
         }
-        let segments = flow.sender.unsent_bytes().div_ceil(mss);
-        let _ = line.ask(at_gateway.id, segments.saturating_mul(mss));
         self.gateway_serves(gateway);
     }
 
@@ -289,42 +302,36 @@ impl Engine {
         }
     }
 
-    /// An acknowledgement of `bytes` has arrived at the sender of flow `index`, with these delays.
-    pub(crate) fn gateway_is_acked(&mut self, index: u32, bytes: u64, rtt_us: u64, owd_us: u32) {
+    /// An acknowledgement has arrived at the sender of flow `index`, with these delays.
+    pub(crate) fn gateway_is_acked(&mut self, index: u32, rtt_us: u64, owd_us: u32) {
         let Some((gateway, part)) = self.met(index) else { return };
         let now_us = self.world.now.micros();
-        if part == Part::Upload && self.gateways[gateway].acked_within.is_some() {
-            return self.comes(index, bytes);
-        }
         let flow = &mut self.flows[index as usize];
-        let Some(line) = self.gateways[gateway].line(part.way()) else { return };
-        match (part, &mut flow.at_gateway) {
-            (Part::Relayed, Some(at_gateway)) => {
+        let node = &mut self.gateways[gateway];
+        match (part, &mut flow.at_gateway, &mut node.down) {
+            (Part::Relayed, Some(at_gateway), Down::Relay(Relay { line, .. })) => {
                 if at_gateway.sent_again(flow.counts.retransmitted) {
                     line.lost(now_us, None, 1, now_us.saturating_sub(rtt_us));
                 }
             }
-            (Part::Upload, Some(at_gateway)) => {
-                let back_us = rtt_us.saturating_sub(owd_us.into()) as u32;
-                let excess_us = at_gateway.way_back.excess_us(
-                    now_us,
-                    (now_us as u32).wrapping_sub(back_us),
-                    now_us as u32,
-                );
-                let mss = u64::from(self.groups[flow.group as usize].profile.mss);
-                let position = u64::from(flow.sender.first_unacked()) * mss;
-                let sample = at_gateway.round_trips.arrived(position, now_us).map(|(rtt_us, _)| {
-                    let forward_us = rtt_us.saturating_sub(excess_us);
-                    let certainty = if bytes <= mss { Certainty::UpperBound } else { Certainty::Exact };
-                    Sample { known_us: rtt_us, certainty, ..exact(flow.group, forward_us.into()) }
-                });
-                line.arrived(now_us, at_gateway.id, bytes, sample);
-                if at_gateway.sent_again(flow.counts.retransmitted) {
-                    // RFC 6298, 3: no samples from retransmitted segments
-                    at_gateway.round_trips.clear();
-                    line.lost(now_us, Some(at_gateway.id), 1, now_us.saturating_sub(rtt_us));
+            (Part::Upload, Some(at_gateway), _) => match node.acked_within {
+                None => {
+                    let id = at_gateway.id;
+                    let back_us = rtt_us.saturating_sub(owd_us.into());
+                    let clock = milliseconds(now_us.saturating_sub(back_us));
+                    let mss = self.groups[flow.group as usize].profile.mss;
+                    let told = acknowledged(flow, mss);
+                    node.up.acknowledged(now_us, now_us, id, told.bytes, clock);
+                    node.up.told(now_us, id, told);
                 }
-            }
+                Some(most) => {
+                    if !std::mem::replace(&mut at_gateway.reading, true) {
+                        let at = self.world.now + flow.app.host_delay(most);
+                        self.world.set(at, Timer::Read(index));
+                    }
+                    return;
+                }
+            },
             _ => return,
         }
         self.gateway_wants(index);
@@ -423,46 +430,20 @@ impl Engine {
         self.gateway_serves(gateway);
     }
 
-    /// `bytes` of flow `index` are acknowledged, and the gateway may not see packets: sets the
-    /// timer by which the gateway asks the kernel.
-    fn comes(&mut self, index: u32, bytes: u64) {
-        let Some((gateway, _)) = self.met(index) else { return };
-        let Some(most) = self.gateways[gateway].acked_within else { return };
-        let flow = &mut self.flows[index as usize];
-        let Some(at_gateway) = &mut flow.at_gateway else { return };
-        at_gateway.unread += bytes;
-        if !std::mem::replace(&mut at_gateway.reading, true) {
-            let at = self.world.now + flow.app.host_delay(most);
-            self.world.set(at, Timer::Read(index));
-        }
-    }
-
     /// The gateway reads what has come of flow `index`, or asks the kernel what was acknowledged
     /// of it.
     pub(crate) fn gateway_reads(&mut self, index: u32) {
-        let Some((gateway, part)) = self.met(index) else { return };
+        let Some((gateway, _)) = self.met(index) else { return };
         let now_us = self.world.now.micros();
         let flow = &mut self.flows[index as usize];
-        let mss = u64::from(self.groups[flow.group as usize].profile.mss);
         let Some(at_gateway) = &mut flow.at_gateway else { return };
         at_gateway.reading = false;
         if at_gateway.socket.is_some() {
             return self.socket_reads(gateway, index);
         }
-        let Some(line) = self.gateways[gateway].line(part.way()) else { return };
-        if at_gateway.sent_again(flow.counts.retransmitted) {
-            // RFC 6298, 3: no samples from retransmitted segments.
-            at_gateway.round_trips.clear();
-            let sent_us = now_us.saturating_sub(line.state(now_us).srtt_us);
-            line.lost(now_us, None, mss, sent_us);
-        }
-        let position = u64::from(flow.sender.first_unacked()) * mss;
-        let rtt_us = at_gateway.round_trips.arrived(position, now_us);
-        let sample = rtt_us.map(|(rtt_us, _)| exact(flow.group, rtt_us.into()));
-        let bytes = std::mem::take(&mut at_gateway.unread);
-        if line.arrived(now_us, at_gateway.id, bytes, sample) == Heard::Doubt {
-            at_gateway.round_trips.clear();
-        }
+        let id = at_gateway.id;
+        let told = acknowledged(flow, self.groups[flow.group as usize].profile.mss);
+        self.gateways[gateway].up.told(now_us, id, told);
         self.gateway_wants(index);
     }
 
@@ -478,46 +459,11 @@ impl Engine {
         if let Down::Sockets(sockets) = down {
             sockets.downlink.set_most_bytes_per_s(up.acknowledged_bytes_per_s(now_us));
         }
-        let mut wake_us = self.sockets_serve(gateway).unwrap_or(u64::MAX);
-        for way in [0, 1] {
-            while let Some(line) = self.gateways[gateway].line(way) {
-                let (next, expired) = (line.next(now_us), line.take_expired());
-                let again = !expired.is_empty();
-                for id in expired {
-                    if let Some(&index) = self.gateways[gateway].owners[way].get(&id) {
-                        match self.met(index) {
-                            Some((_, Part::Download)) if way == 1 => self.request_given_up(gateway, index),
-                            _ => {
-                                self.given_up(gateway, way, index);
-                                self.gateway_wants(index);
-                            }
-                        }
-                    }
-                }
-                match next {
-                    Next::Grant { flow, bytes } => {
-                        let owner = self.gateways[gateway].owners[way].get(&flow).copied();
-                        if let Some(index) = owner {
-                            match self.met(index) {
-                                Some((_, Part::Download)) if way == 1 => self.request_granted(index, bytes),
-                                _ => {
-                                    self.granted(index, bytes);
-                                    self.gateway_wants(index);
-                                }
-                            }
-                        }
-                    }
-                    _ if again => {}
-                    Next::Wait(at_us) => {
-                        wake_us = wake_us.min(at_us);
-                        break;
-                    }
-                    Next::Blocked => break,
-                }
-            }
-        }
+        let downlink_us = self.sockets_serve(gateway);
+        let relay_us = self.relay_serves(gateway);
+        let uplink_us = self.uplink_serves(gateway);
         self.serving = false;
-        if wake_us != u64::MAX {
+        if let Some(wake_us) = [downlink_us, relay_us, uplink_us].into_iter().flatten().min() {
             let at = self.gateways[gateway].timer.set(Time::from_micros(wake_us));
             if let Some(at) = at {
                 self.world.set(at, Timer::Gateway(gateway as u32));
@@ -525,30 +471,88 @@ impl Engine {
         }
     }
 
-    /// Nothing came of the grants of flow `index` in time: either a round trip takes longer than
-    /// that, or its server pauses.
-    fn given_up(&mut self, gateway: usize, way: usize, index: u32) {
-        let flow = &mut self.flows[index as usize];
+    /// Does all that the relay of gateway `gateway` grants now. Returns when to ask it again. Unit:
+    /// µs.
+    fn relay_serves(&mut self, gateway: usize) -> Option<u64> {
+        let now_us = self.world.now.micros();
+        loop {
+            let Relay { line, .. } = self.gateways[gateway].relay()?;
+            let (next, expired) = (line.next(now_us), line.take_expired());
+            let again = !expired.is_empty();
+            let owners = &self.gateways[gateway].owners[0];
+            let wanting: Vec<u32> = expired.iter().filter_map(|id| owners.get(id).copied()).collect();
+            wanting.into_iter().for_each(|index| self.gateway_wants(index));
+            match next {
+                Next::Grant { flow, bytes } => {
+                    if let Some(&index) = self.gateways[gateway].owners[0].get(&flow) {
+                        self.granted(index, bytes);
+                        self.gateway_wants(index);
+                    }
+                }
+                _ if again => {}
+                Next::Wait(at_us) => return Some(at_us),
+                Next::Blocked => return None,
+            }
+        }
+    }
+
+    /// Does all that the uplink of gateway `gateway` grants now. Returns when to ask it again,
+    /// while anything waits or is in flight. Unit: µs.
+    fn uplink_serves(&mut self, gateway: usize) -> Option<u64> {
         let now_us = self.world.now.micros();
         let node = &mut self.gateways[gateway];
-        if let Some(at_gateway) = flow.at_gateway.as_mut().filter(|_| node.acked_within.is_some())
-            && let Some(least_us) = at_gateway.round_trips.given_up(now_us)
-            && let Some(line) = node.line(way)
-        {
-            let bound = Sample { certainty: Certainty::LowerBound, ..exact(flow.group, least_us.into()) };
-            line.arrived(now_us, at_gateway.id, 0, Some(bound));
+        if now_us >= node.up_look_us {
+            node.up_look_us = (now_us / TICK_US + 1) * TICK_US;
+            node.up.expire(now_us);
         }
+        loop {
+            let woken = self.gateways[gateway].up.grant(now_us);
+            if woken.is_empty() {
+                break;
+            }
+            for id in woken {
+                let Some(&index) = self.gateways[gateway].owners[1].get(&id) else { continue };
+                let Some((_, part)) = self.met(index) else { continue };
+                if part == Part::Download {
+                    self.request_granted(index);
+                } else if let Some(bytes) = self.gateways[gateway].up.ready(id, 1) {
+                    let sent_bytes = self.granted(index, bytes);
+                    self.gateways[gateway].up.sent(now_us, id, bytes.max(sent_bytes));
+                    self.gateway_wants(index);
+                }
+            }
+        }
+        let node = &self.gateways[gateway];
+        node.up.is_busy().then_some(node.up_look_us)
     }
 }
 
-/// Interval at which the live gateway asks sockets what was acknowledged, if it may not see
-/// packets.
-const ACKED: Duration = Duration::from_millis(2);
+/// Interval at which the live gateway looks at the uplink, and asks sockets what was
+/// acknowledged. Unit: µs.
+const TICK_US: u64 = 2_000;
+/// [`TICK_US`] as a duration.
+const ACKED: Duration = Duration::from_micros(TICK_US);
 
 /// Bytes of a report in a datagram of the tunnel, without headers.
 const REPORT_BYTES: u16 = 9;
 /// Bytes of a receipt: a delay report (11 bytes) beside QUIC's own acknowledgement.
 const RECEIPT_BYTES: u16 = 20;
+
+/// What the kernel at the sending end of `flow` knows. When everything is acknowledged, that is
+/// all that was granted: a grant may be longer than its segments of `mss` bytes.
+fn acknowledged(flow: &Flow, mss: u16) -> Acknowledged {
+    let first = flow.sender.first_unacked();
+    let all = flow.at_gateway.as_ref().is_some_and(|at_gateway| first >= at_gateway.edge);
+    Acknowledged {
+        bytes: if all { u64::MAX } else { u64::from(first) * u64::from(mss) },
+        retransmissions: flow.counts.retransmitted as u32,
+    }
+}
+
+/// The clock of another end, which counts milliseconds, at `us`.
+fn milliseconds(us: u64) -> Option<ClockReading> {
+    Some(ClockReading { us: (us / 1000 * 1000) as u32, is_known: true })
+}
 
 fn exact(path: u32, rtt_us: u64) -> Sample {
     Sample::exact(path.into(), u32::try_from(rtt_us).unwrap_or(u32::MAX).max(1))

@@ -59,7 +59,12 @@ fn table(lines: &[Line], extra: &str) {
         (Home::Idle, Neighbours::Uploads),
         (Home::Upload, Neighbours::Uploads),
     ] {
-        let outcomes: Vec<_> = lines.iter().map(|&line| judge(line, home, neighbours, extra)).collect();
+        let outcome = |&line| {
+            let outcome = judge(line, home, neighbours, extra);
+            println!("{} {neighbours:?}", row(line, home, outcome));
+            outcome
+        };
+        let outcomes: Vec<_> = lines.iter().map(outcome).collect();
         println!("{neighbours:?} beside {home:?}: {}", sum(&outcomes));
     }
     for home in Home::ALL {

@@ -4,40 +4,37 @@
 //! a queue, a neighbour's request waits for a grant of the uplink, after the downlink has granted
 //! its answer. The first packet of the answer acknowledges the request.
 
-use super::{GatewayFlow, exact};
+use super::{Gateway, GatewayFlow, milliseconds};
 use crate::engine::Engine;
 use crate::packet::Packet;
 use crate::scenario::{self, Part};
-use leeway_share::{Certainty, FlowId, Line, Observation, OneWay, RoundTrips, Sample, UserId};
+use leeway_share::{Acknowledged, FlowId, Observation, UserId};
 use leeway_units::Bytes;
 
 /// State of a flow's requests at the uplink.
 #[derive(Debug)]
 pub struct Asking {
     id: FlowId,
-    /// Bytes of the answer, and of the request, while the request waits for a grant.
-    waits: Option<(u32, u64)>,
-    /// Bytes of the request that are not granted yet.
+    /// Bytes of the answer, while the request waits for a grant.
+    waits: Option<u32>,
+    /// Bytes of the request that are not sent yet.
     missing: u64,
+    /// Number of the last request that has left.
+    turn: u32,
     /// Bytes of requests that have left, and of those that are known to have arrived.
     sent: u64,
     arrived: u64,
-    round_trips: RoundTrips,
-    /// Delay of the way back, which answers take.
-    way_back: OneWay,
+    /// Requests that were repeated.
+    repeated: u32,
 }
 
 impl Asking {
-    /// Opens a flow of `user` at the uplink. `None`: the uplink has no room for another flow.
-    pub fn open(line: &mut Line, user: u64) -> Option<Asking> {
-        let id = line.open(UserId(user)).ok()?;
-        let (round_trips, way_back) = (RoundTrips::default(), OneWay::default());
-        Some(Asking { id, waits: None, missing: 0, sent: 0, arrived: 0, round_trips, way_back })
-    }
-
-    /// The flow's identity at the uplink.
-    pub fn id(&self) -> FlowId {
-        self.id
+    /// Opens a flow of `user` at the uplink of `gateway`. `None`: the uplink has no room for
+    /// another flow.
+    pub fn open(gateway: &mut Gateway, user: UserId, index: u32, path: u32) -> Option<Asking> {
+        let id = gateway.up.open(user, Some(path.into())).ok()?;
+        gateway.owners[1].insert(id, index);
+        Some(Asking { id, waits: None, missing: 0, turn: 0, sent: 0, arrived: 0, repeated: 0 })
     }
 
     /// Whether a request waits for a grant.
@@ -45,19 +42,20 @@ impl Asking {
         self.waits.is_some()
     }
 
-    /// The connection has ended: forgets its request and grants.
-    pub fn end(&mut self, line: &mut Line) {
-        line.withdraw(self.id);
-        line.rest(self.id, line.granted_to(self.id));
-        self.round_trips.clear();
-        (self.waits, self.missing, self.arrived) = (None, 0, self.sent);
+    /// Whether the request of number `turn` has left.
+    pub fn has_left(&self, turn: u32) -> bool {
+        self.turn == turn
     }
 
-    /// An answer has come, so all requests sent have arrived. Returns their bytes, and the round
-    /// trip in µs.
-    fn is_answered(&mut self, now_us: u64) -> Option<(u64, Option<u32>)> {
-        let bytes = self.sent - std::mem::replace(&mut self.arrived, self.sent);
-        (bytes > 0).then(|| (bytes, self.round_trips.arrived(self.sent, now_us).map(|(rtt_us, _)| rtt_us)))
+    /// What a kernel knows of the requests.
+    fn acknowledged(&self) -> Acknowledged {
+        Acknowledged { bytes: self.arrived, retransmissions: self.repeated }
+    }
+
+    /// The connection has ended: gives up its request and grants.
+    pub fn close(self, gateway: &mut Gateway) {
+        gateway.up.close(self.id);
+        gateway.owners[1].remove(&self.id);
     }
 }
 
@@ -73,71 +71,61 @@ impl Engine {
     /// The downlink has room for the answer of `size` bytes to flow `index`. Asks the uplink for a
     /// grant for the request, or sends the request if it needs none.
     pub(super) fn gateway_asks(&mut self, index: u32, size: u32) {
-        let Some((gateway, _)) = self.met(index) else { return };
         let bytes = self.request_bytes(index);
         match self.flows[index as usize].at_gateway.as_mut().and_then(GatewayFlow::asking) {
             Some(asking) => {
-                (asking.waits, asking.missing) = (Some((size, bytes)), bytes);
-                let _ = self.gateways[gateway].up.ask(asking.id, bytes);
+                (asking.waits, asking.missing) = (Some(size), bytes);
+                self.request_granted(index);
             }
             None => self.sends_request(index, size),
         }
     }
 
-    /// The uplink has granted `bytes` to the request of flow `index`. Sends the request once it is
-    /// granted in full.
-    pub(super) fn request_granted(&mut self, index: u32, bytes: u64) {
+    /// Sends what the uplink has granted of the request of flow `index`, and asks for the rest.
+    pub(super) fn request_granted(&mut self, index: u32) {
         let Some((gateway, _)) = self.met(index) else { return };
         let now_us = self.world.now.micros();
         let flow = &mut self.flows[index as usize];
-        let again = flow.app.tries > 1;
+        let turn = flow.app.turn;
         let Some(asking) = flow.at_gateway.as_mut().and_then(GatewayFlow::asking) else { return };
-        asking.missing = asking.missing.saturating_sub(bytes);
-        if asking.missing > 0 {
-            let _ = self.gateways[gateway].up.ask(asking.id, asking.missing);
-            return;
-        }
-        let Some((size, bytes)) = asking.waits.take() else { return };
-        if again {
-            asking.round_trips.clear(); // RFC 6298, 3: no samples from repeated requests
-        } else {
-            asking.round_trips.opened(asking.sent, now_us, Certainty::Exact);
-        }
+        let Some(size) = asking.waits else { return };
+        let up = &mut self.gateways[gateway].up;
+        up.ask(asking.id, asking.missing);
+        let Some(granted) = up.ready(asking.id, asking.missing) else { return };
+        let bytes = granted.min(asking.missing);
+        up.sent(now_us, asking.id, bytes);
+        asking.missing -= bytes;
         asking.sent += bytes;
+        if asking.missing > 0 {
+            return self.request_granted(index);
+        }
+        (asking.waits, asking.turn) = (None, turn);
         self.sends_request(index, size);
     }
 
-    /// Nothing came of the request of flow `index` in time: a round trip takes at least that long.
-    pub(super) fn request_given_up(&mut self, gateway: usize, index: u32) {
-        let flow = &mut self.flows[index as usize];
+    /// The present request of flow `index` leaves again, as TCP retransmits without a grant.
+    pub(super) fn request_again(&mut self, gateway: usize, index: u32) {
         let now_us = self.world.now.micros();
-        let Some(asking) = flow.at_gateway.as_mut().and_then(GatewayFlow::asking) else { return };
-        asking.arrived = asking.sent;
-        let line = &mut self.gateways[gateway].up;
-        if let Some(least_us) = asking.round_trips.given_up(now_us) {
-            let bound = Sample { certainty: Certainty::LowerBound, ..exact(flow.group, least_us.into()) };
-            line.arrived(now_us, asking.id, 0, Some(bound));
+        let flow = &mut self.flows[index as usize];
+        if let Some(asking) = flow.at_gateway.as_mut().and_then(GatewayFlow::asking) {
+            asking.repeated += 1;
+            self.gateways[gateway].up.told(now_us, asking.id, asking.acknowledged());
         }
-        if asking.missing > 0 {
-            let _ = line.ask(asking.id, asking.missing);
-        }
+        self.request_is_seen(index);
     }
 
-    /// An answer has come to flow `index`. If the gateway may see packets, `packet` tells the
-    /// delay of the way back.
+    /// An answer has come to flow `index`, so all its requests have arrived. If the gateway may
+    /// see packets, `packet` tells the delay of the way back.
     pub(super) fn request_answered(&mut self, gateway: usize, index: u32, packet: Option<&Packet>) {
-        let now = self.world.now;
+        let now_us = self.world.now.micros();
         let flow = &mut self.flows[index as usize];
         let Some(asking) = flow.at_gateway.as_mut().and_then(GatewayFlow::asking) else { return };
-        let Some((bytes, rtt_us)) = asking.is_answered(now.micros()) else { return };
-        let excess_us = packet.map_or(0, |packet| {
-            asking.way_back.excess_us(now.micros(), packet.sent.micros() as u32, now.micros() as u32)
-        });
-        let sample = rtt_us.map(|rtt_us| Sample {
-            known_us: rtt_us,
-            ..exact(flow.group, rtt_us.saturating_sub(excess_us).into())
-        });
-        self.gateways[gateway].up.arrived(now.micros(), asking.id, bytes, sample);
+        asking.arrived = asking.sent;
+        let up = &mut self.gateways[gateway].up;
+        if let Some(packet) = packet {
+            up.acknowledged(now_us, now_us, asking.id, asking.sent, milliseconds(packet.sent.micros()));
+        }
+        up.told(now_us, asking.id, asking.acknowledged());
     }
 
     /// Sends the present request of flow `index`, for an answer of `size` bytes.

@@ -12,12 +12,12 @@
 //! delays of both ways. Each server's clock counts milliseconds, and the gateway knows this from
 //! the start.
 
-use super::{Down, Engine, Gateway, GatewayFlow};
+use super::{Down, Engine, Gateway, GatewayFlow, milliseconds};
 use crate::app::App;
 use crate::engine::Timer;
 use crate::packet::Packet;
 use crate::scenario;
-use leeway_share::{ClockReading, Downlink, FlowId, MSS_BYTES, Policy, Received, Receiver, Segment, UserId};
+use leeway_share::{Downlink, FlowId, MSS_BYTES, Policy, Received, Receiver, Segment, UserId};
 use leeway_units::Duration;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -43,7 +43,6 @@ pub struct Sockets {
 /// The socket of one download.
 #[derive(Debug)]
 pub struct Socket {
-    user: u64,
     kernel: Arc<Kernel>,
     /// Bytes received behind a gap.
     early: u64,
@@ -112,13 +111,10 @@ impl Sockets {
     }
 
     /// Opens a connection of `user` by `path`. `None`: the downlink has no room for another.
-    pub fn open(&mut self, now_us: u64, user: u64, path: u32) -> Option<(FlowId, Socket)> {
-        let id = self.downlink.open(now_us, UserId(user), u64::from(path) + 1).ok()?;
+    pub fn open(&mut self, now_us: u64, user: UserId, path: u32) -> Option<(FlowId, Socket)> {
+        let id = self.downlink.open(now_us, user, u64::from(path) + 1).ok()?;
         let kernel = Arc::new(Kernel { segment_bytes: MSS_BYTES, ..Kernel::default() });
-        Some((
-            id,
-            Socket { user, kernel, early: 0, next: 0, granted: 0, starts: None, waits: false, end: None },
-        ))
+        Some((id, Socket { kernel, early: 0, next: 0, granted: 0, starts: None, waits: false, end: None }))
     }
 }
 
@@ -149,7 +145,7 @@ impl Engine {
         let (Some(at_gateway), Down::Sockets(sockets)) = (&mut flow.at_gateway, &mut node.down) else {
             return;
         };
-        let user = at_gateway.socket.as_ref().map_or(0, |socket| socket.user);
+        let user = at_gateway.user;
         sockets.downlink.close(at_gateway.id);
         node.owners[0].remove(&at_gateway.id);
         let Some((id, mut socket)) = sockets.open(now_us, user, flow.group) else { return };
@@ -226,8 +222,7 @@ impl Engine {
             // The next byte expected, a later one, or one that had arrived before.
             let later = u64::from(packet.seq().saturating_sub(next)) * u64::from(kernel.segment_bytes);
             let from = if new { came + later } else { came.saturating_sub(1) };
-            let clock =
-                Some(ClockReading { us: (packet.sent.micros() / 1000 * 1000) as u32, is_known: true });
+            let clock = milliseconds(packet.sent.micros());
             let segment = Segment { from, bytes: packet.value().into(), clock };
             sockets.downlink.segment(now.micros(), now.micros(), id, segment);
         }

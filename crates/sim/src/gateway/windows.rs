@@ -3,7 +3,6 @@
 
 use crate::engine::Engine;
 use crate::packet::{Fields, Kind, Packet};
-use leeway_share::Certainty;
 
 /// The part of [`Engine`] that passes grants on to senders.
 impl Engine {
@@ -19,17 +18,16 @@ impl Engine {
     }
 
     /// Grants `bytes` more to the sender of flow `index`, which is at the node or at its relay.
-    pub(super) fn granted(&mut self, index: u32, bytes: u64) {
-        let now_us = self.world.now.micros();
+    /// Returns the bytes of the segments that the sender may send for that.
+    pub(super) fn granted(&mut self, index: u32, bytes: u64) -> u64 {
         let flow = &mut self.flows[index as usize];
         let mss = u64::from(self.groups[flow.group as usize].profile.mss);
-        let Some(at_gateway) = &mut flow.at_gateway else { return };
+        let Some(at_gateway) = &mut flow.at_gateway else { return 0 };
         let segments = u32::try_from(bytes / mss).unwrap_or(u32::MAX).max(1);
-        let from = at_gateway.edge.max(flow.sender.next_seq());
-        at_gateway.edge = from.saturating_add(segments);
-        at_gateway.round_trips.opened(u64::from(from) * mss, now_us, Certainty::Exact);
+        at_gateway.edge = at_gateway.edge.max(flow.sender.next_seq()).saturating_add(segments);
         flow.sender.edge = at_gateway.edge;
         self.pump(index);
+        u64::from(segments) * mss
     }
 
     /// Announces its receive window to the server of flow `index`, in a packet of its own.
