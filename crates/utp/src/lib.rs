@@ -30,6 +30,7 @@ mod error;
 mod hole;
 mod mtu;
 mod outgoing;
+mod peer_delay;
 mod reassembly;
 mod rtt;
 mod wire;
