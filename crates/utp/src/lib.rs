@@ -23,6 +23,7 @@
 mod config;
 mod congestion;
 mod connection;
+mod cookie;
 #[cfg(feature = "tokio")]
 mod driver;
 mod endpoint;
