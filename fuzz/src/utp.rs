@@ -44,7 +44,7 @@ const FAR: u16 = 5_000;
 /// After ten minutes of silence, and a timeout, nothing is left of a peer.
 const FORGOTTEN_US: u64 = 700_000_000;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Peer {
     host: u8,
     port: u8,

@@ -14,9 +14,14 @@ pub(crate) const GET_READ_BUFFER_SIZE: usize = 7;
 pub(crate) const ON_DELAY_SAMPLE: usize = 8;
 pub(crate) const GET_UDP_MTU: usize = 9;
 pub(crate) const GET_UDP_OVERHEAD: usize = 10;
+pub(crate) const GET_MILLISECONDS: usize = 11;
 pub(crate) const GET_MICROSECONDS: usize = 12;
 pub(crate) const GET_RANDOM: usize = 13;
+pub(crate) const LOG: usize = 14;
 pub(crate) const SENDTO: usize = 15;
+pub(crate) const LOG_NORMAL: c_int = 16;
+pub(crate) const LOG_MTU: c_int = 17;
+pub(crate) const LOG_DEBUG: c_int = 18;
 pub(crate) const SNDBUF: c_int = 19;
 pub(crate) const RCVBUF: c_int = 20;
 pub(crate) const TARGET_DELAY: c_int = 21;
@@ -86,6 +91,17 @@ pub struct SocketStats {
     pub(crate) received: u32,
     pub(crate) repeated: u32,
     pub(crate) mtu: u32,
+}
+
+impl SocketStats {
+    /// Packets and bytes of a direction, headers included.
+    pub(crate) fn of(&mut self, sends: bool) -> (&mut u32, &mut u64) {
+        if sends {
+            (&mut self.sent, &mut self.sent_bytes)
+        } else {
+            (&mut self.received, &mut self.received_bytes)
+        }
+    }
 }
 
 /// `struct utp_iovec`.

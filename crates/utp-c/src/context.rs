@@ -5,6 +5,7 @@
 //! running ([`Context::run`]) handles what happens in a callback.
 
 use crate::abi::*;
+use crate::log::LOG_KINDS;
 use leeway_control::LawSpec;
 use std::cell::{Cell, RefCell, UnsafeCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,6 +43,8 @@ pub struct Context {
     began: Instant,
     now_us: Cell<u64>,
     is_running: Cell<bool>,
+    /// Whether the program wants lines of each kind.
+    pub(crate) logs: Cell<[bool; LOG_KINDS]>,
     packets: RefCell<Vec<u8>>,
     stats: UnsafeCell<ContextStats>,
 }
@@ -64,8 +67,10 @@ pub struct Socket {
     is_finished: Cell<bool>,
     /// For a closed socket: since when only the end of the peer's stream is missing.
     closing_since_us: Cell<Option<u64>>,
-    /// The highest number that was sent, where the program counts what is sent again.
+    /// The highest number that was sent.
     highest: Cell<Option<u16>>,
+    /// Bytes of a full packet, as the program was last told.
+    packet_bytes: Cell<usize>,
     stats: UnsafeCell<SocketStats>,
 }
 
@@ -84,6 +89,7 @@ impl Context {
             began: Instant::now(),
             now_us: Cell::new(0),
             is_running: Cell::new(false),
+            logs: Cell::default(),
             packets: RefCell::default(),
             stats: UnsafeCell::default(),
         }
@@ -118,9 +124,7 @@ impl Context {
                 self.target_us.set(value);
                 self.law.replace(law);
             }
-            // Options for logging. This library logs nothing.
-            16..=18 => {}
-            _ => return -1,
+            _ => return self.set_log(option, value != 0),
         }
         self.listen();
         0
@@ -132,8 +136,7 @@ impl Context {
             SNDBUF => send,
             RCVBUF => receive,
             TARGET_DELAY => self.target_us.get(),
-            16..=18 => 0,
-            _ => -1,
+            _ => self.is_logged(option).map_or(-1, c_int::from),
         }
     }
 
@@ -161,7 +164,12 @@ impl Context {
     }
 
     /// Calls the program's callback, if there is one.
-    fn call(&self, which: usize, socket: *mut Socket, fill: impl FnOnce(&mut Arguments)) -> Option<u64> {
+    pub(crate) fn call(
+        &self,
+        which: usize,
+        socket: *mut Socket,
+        fill: impl FnOnce(&mut Arguments),
+    ) -> Option<u64> {
         let callback = self.callbacks[which].get()?;
         let mut arguments = Arguments {
             context: std::ptr::from_ref(self).cast_mut().cast(),
@@ -183,9 +191,11 @@ impl Context {
         self.call(ON_STATE_CHANGE, socket, |arguments| arguments.first = First { number: state });
     }
 
-    /// The time of the program's clock, or of this library's. It never goes back.
+    /// The time of the program's clock, the finer one if there are two, or of this library's. It never goes back.
     fn now_us(&self) -> u64 {
-        let told = self.call(GET_MICROSECONDS, std::ptr::null_mut(), |_| {});
+        let ask = |which| self.call(which, std::ptr::null_mut(), |_| {});
+        let told =
+            ask(GET_MICROSECONDS).or_else(|| ask(GET_MILLISECONDS).map(|now_ms| now_ms.saturating_mul(1000)));
         let now_us = told.unwrap_or_else(|| self.began.elapsed().as_micros() as u64);
         self.now_us.set(now_us.max(self.now_us.get()));
         self.now_us.get()
@@ -210,6 +220,7 @@ impl Context {
         socket.handle.set(Some(handle));
         socket.peer.set(Some(to));
         self.sockets.borrow_mut().insert(handle, socket.as_ptr());
+        self.log(LOG_NORMAL, socket.as_ptr(), || format!("connects to {to}"));
         self.run();
         0
     }
@@ -218,6 +229,7 @@ impl Context {
     pub(crate) fn process(&self, from: SocketAddr, bytes: &[u8]) -> bool {
         let Ok(packet) = Packet::parse(bytes) else { return false };
         self.count(bytes.len(), |stats| &mut stats.received);
+        self.log_packet(std::ptr::null_mut(), "from", from, &packet);
         let handle = self.endpoint.borrow().addressed(from, &packet.header);
         if packet.header.kind == Kind::Syn && handle.is_none() {
             if self.callbacks[ON_ACCEPT].get().is_none() {
@@ -237,12 +249,15 @@ impl Context {
         // Nothing is destroyed while the program is told.
         let was_running = self.is_running.replace(true);
         if let Some(pointer) = handle.and_then(|handle| self.pointer(handle)) {
+            // SAFETY: sockets in the map live; see `changed`.
+            unsafe { &*pointer }.count(|stats| stats.of(false), bytes.len());
             let kind = if packet.header.kind == Kind::Reset { CLOSE_OVERHEAD } else { HEADER_OVERHEAD };
             self.tell_overhead(pointer, from, false, bytes.len() - packet.payload.len(), kind);
             let left = handle.and_then(|handle| self.look(handle, Connection::steering));
             if let Some(steering) = left.filter(|steering| steering.in_flight_bytes < before) {
                 let number = (steering.queuing_delay_us / 1000) as c_int;
                 self.call(ON_DELAY_SAMPLE, pointer, |arguments| arguments.first = First { number });
+                self.log_state(pointer, &steering);
             }
         }
         self.is_running.set(was_running);
@@ -268,23 +283,28 @@ impl Context {
         });
     }
 
-    /// Tells the program what of a packet is overhead: of one with new bytes its header, of others all.
-    fn tell_sent(&self, to: SocketAddr, bytes: &[u8]) {
+    /// Counts a packet that leaves, and tells the program what of it is overhead: of one with new bytes its
+    /// header, of others all.
+    fn note_sent(&self, to: SocketAddr, bytes: &[u8]) {
         let Ok(packet) = Packet::parse(bytes) else { return };
         let handle = self.endpoint.borrow().sent(to, &packet.header);
-        let Some(pointer) = handle.and_then(|handle| self.pointer(handle)) else { return };
+        let pointer = handle.and_then(|handle| self.pointer(handle));
+        self.log_packet(pointer.unwrap_or(std::ptr::null_mut()), "to", to, &packet);
+        let Some(pointer) = pointer else { return };
+        // SAFETY: sockets in the map live; see `changed`.
+        let socket = unsafe { &*pointer };
+        socket.count(|stats| stats.of(true), bytes.len());
         let (bytes, kind) = match packet.header.kind {
             Kind::Syn => (bytes.len(), CONNECT_OVERHEAD),
             Kind::State => (bytes.len(), ACK_OVERHEAD),
             Kind::Reset => return,
             Kind::Data | Kind::Fin => {
-                let seq = packet.header.seq;
-                // SAFETY: sockets in the map live; see `changed`.
-                let highest = unsafe { &(*pointer).highest };
-                if highest.get().is_some_and(|highest| seq.wrapping_sub(highest) as i16 <= 0) {
+                let (seq, highest) = (packet.header.seq, socket.highest.get());
+                if highest.is_some_and(|highest| seq.wrapping_sub(highest) as i16 <= 0) {
+                    self.log(LOG_NORMAL, pointer, || format!("packet {seq} is sent again"));
                     (bytes.len(), RETRANSMIT_OVERHEAD)
                 } else {
-                    highest.set(Some(seq));
+                    socket.highest.set(Some(seq));
                     (bytes.len() - packet.payload.len(), HEADER_OVERHEAD)
                 }
             }
@@ -367,9 +387,7 @@ impl Context {
             let raw = raw_address(batch.to);
             for packet in packets.chunks(batch.segment_bytes) {
                 self.count(packet.len(), |stats| &mut stats.sent);
-                if self.callbacks[ON_OVERHEAD_STATISTICS].get().is_some() {
-                    self.tell_sent(batch.to, packet);
-                }
+                self.note_sent(batch.to, packet);
                 self.call(SENDTO, std::ptr::null_mut(), |arguments| {
                     (arguments.buf, arguments.len) = (packet.as_ptr(), packet.len());
                     arguments.flags = if batch.whole { DONTFRAG } else { 0 };
@@ -385,10 +403,16 @@ impl Context {
         let Some(peer) = self.endpoint.borrow().peer(handle) else { return };
         let socket = Box::into_raw(Box::new(Socket::new(self, Some((handle, peer)))));
         self.sockets.borrow_mut().insert(handle, socket);
+        self.log(LOG_NORMAL, socket, || format!("accepts a connection of {peer}"));
         let raw = raw_address(peer);
         self.call(ON_ACCEPT, socket, |arguments| arguments.set_address(&raw));
         // The SYN and its answer, and the packet that has proven the address.
+        // SAFETY: see `changed`.
+        let accepted = unsafe { &*socket };
+        let payload_bytes = self.look(handle, |one| one.steering().received_bytes).unwrap_or(0);
+        accepted.count(|stats| stats.of(false), payload_bytes as usize);
         for (sends, kind) in [(false, HEADER_OVERHEAD), (true, ACK_OVERHEAD), (false, HEADER_OVERHEAD)] {
+            accepted.count(|stats| stats.of(sends), HEADER_BYTES);
             self.tell_overhead(socket, peer, sends, HEADER_BYTES, kind);
         }
     }
@@ -412,8 +436,15 @@ impl Context {
         if at_end && !socket.is_at_end.replace(true) && !socket.is_closing() {
             self.tell_state(pointer, STATE_EOF);
         }
+        let segment_bytes = |connection: &Connection| connection.steering().segment_bytes;
+        if let Some(packet_bytes) = self.look(handle, segment_bytes).map(|bytes| bytes + HEADER_BYTES)
+            && packet_bytes != socket.packet_bytes.replace(packet_bytes)
+        {
+            self.log_mtu(pointer, packet_bytes);
+        }
         if let Some(error) = self.look(handle, Connection::error).flatten() {
             socket.has_failed.set(true);
+            self.log(LOG_NORMAL, pointer, || format!("ended: {error}"));
             let number = match error {
                 UtpError::Reset if !socket.is_connected.get() => ECONNREFUSED,
                 UtpError::Reset => ECONNRESET,
@@ -575,26 +606,24 @@ impl Context {
     pub(crate) fn stats_of(&self, socket: &Socket) -> *mut SocketStats {
         let steering = socket.handle.get().and_then(|handle| self.look(handle, Connection::steering));
         if let Some(steering) = steering {
-            let stats = SocketStats {
-                received_bytes: steering.received_bytes,
-                sent_bytes: steering.sent_bytes,
-                resent: steering.resent_packets as u32,
-                resent_fast: 0,
-                sent: steering.sent_packets as u32,
-                received: steering.received_packets as u32,
-                repeated: steering.repeated_packets as u32,
-                mtu: steering.segment_bytes as u32,
-            };
+            let after_timeout = steering.resent_after_timeout_packets;
             // SAFETY: the program reads the statistics only between calls.
-            unsafe { *socket.stats.get() = stats };
+            let stats = unsafe { &mut *socket.stats.get() };
+            stats.resent = (steering.resent_packets - after_timeout) as u32;
+            stats.resent_fast = after_timeout as u32;
+            stats.repeated = steering.repeated_packets as u32;
+            stats.mtu = (steering.segment_bytes + HEADER_BYTES) as u32;
         }
         socket.stats.get()
     }
 
-    /// The queuing delay of what this side sends, in microseconds.
-    pub(crate) fn delay_us(&self, socket: &Socket) -> Option<u32> {
-        let handle = socket.handle.get()?;
-        self.look(handle, |connection| connection.steering().queuing_delay_us)
+    /// The queuing delays of what this side and the peer send, in microseconds, and the age of the last measurement
+    /// in milliseconds; `u32::MAX`: there was none.
+    pub(crate) fn delays(&self, socket: &Socket) -> Option<[u32; 3]> {
+        let steering = self.look(socket.handle.get()?, Connection::steering)?;
+        let age_us = steering.measured_us.map(|at_us| self.now_us().saturating_sub(at_us));
+        let age_ms = age_us.map_or(u32::MAX, |age_us| u32::try_from(age_us / 1000).unwrap_or(u32::MAX));
+        Some([steering.queuing_delay_us, steering.peer_queuing_delay_us, age_ms])
     }
 
     pub(crate) fn set_buffers(&self, socket: &Socket, buffers: [usize; 2]) {
@@ -640,6 +669,7 @@ impl Socket {
             is_finished: Cell::new(false),
             closing_since_us: Cell::new(None),
             highest: Cell::new(None),
+            packet_bytes: Cell::new(0),
             stats: UnsafeCell::default(),
         }
     }
@@ -654,6 +684,14 @@ impl Socket {
 
     pub(crate) fn buffers(&self) -> [usize; 2] {
         self.buffers.get()
+    }
+
+    /// Counts a packet, with its header.
+    fn count(&self, which: impl FnOnce(&mut SocketStats) -> (&mut u32, &mut u64), bytes: usize) {
+        // SAFETY: the program reads it between calls only, and nothing else of this is borrowed.
+        let (packets, all) = which(unsafe { &mut *self.stats.get() });
+        *packets = packets.wrapping_add(1);
+        *all += bytes as u64;
     }
 }
 

@@ -12,6 +12,7 @@
 
 mod abi;
 mod context;
+mod log;
 
 use abi::{Callback, ContextStats, Part, RCVBUF, SNDBUF, SocketStats, raw_address, read_address};
 use context::{Context, Socket};
@@ -298,8 +299,8 @@ pub unsafe extern "C" fn utp_read_drained(pointer: *mut Socket) {
     }
 }
 
-/// The queuing delay of this side's packets, in microseconds. The other two delays are not known,
-/// and 0.
+/// The queuing delays of this side's packets and of the peer's, in microseconds, and how many milliseconds ago a
+/// packet of the peer measured them; `UINT32_MAX` if none has. Returns 0, or -1 before `utp_connect`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn utp_get_delays(
     pointer: *mut Socket,
@@ -308,14 +309,14 @@ pub unsafe extern "C" fn utp_get_delays(
     age: *mut u32,
 ) -> c_int {
     let Some((context, socket)) = (unsafe { socket(pointer) }) else { return -1 };
-    let Some(delay_us) = context.delay_us(socket) else { return -1 };
-    for (place, value) in [(ours, delay_us), (theirs, 0), (age, 0)] {
+    let delays = context.delays(socket);
+    for (place, value) in [ours, theirs, age].into_iter().zip(delays.unwrap_or_default()) {
         if !place.is_null() {
             // SAFETY: the place is writable, by the contract above.
             unsafe { place.write(value) };
         }
     }
-    0
+    delays.map_or(-1, |_| 0)
 }
 
 /// Counters of a socket; the pointer is valid as long as the socket.

@@ -159,6 +159,27 @@ fn a_program_for_libutp_links_with_it_and_both_understand_each_other() {
     assert!(!said("ledbat:target=25ms").contains("LEEWAY_UTP_LAW"));
 }
 
+#[test]
+fn what_it_counts_measures_and_logs_is_what_libutp_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let (libutp, ours) = (libutp(), ours());
+    let object = folder.path().join("counted.o");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/counted.c");
+    let flags = ["-DPOSIX", "-O1", "-Wall", "-Werror", "-c", "-I"];
+    run(Command::new("cc").args(flags).arg(&libutp).arg(&source).arg("-o").arg(&object));
+    let [theirs, own] = ["counted-theirs", "counted-ours"].map(|name| folder.path().join(name));
+    let sources = SOURCES.map(|name| libutp.join(format!("utp_{name}.cpp")));
+    // libutp counts in debug builds only.
+    let flags = ["-DPOSIX", "-D_DEBUG", "-O1", "-w"];
+    run(Command::new("c++").args(flags).arg(&object).args(sources).arg("-o").arg(&theirs));
+    let archive = ours.join("libleeway_utp.a");
+    run(Command::new("cc").arg(&object).arg(archive).args(SYSTEM).arg("-o").arg(&own));
+    for program in [&theirs, &own] {
+        run(&mut Command::new(program));
+    }
+    run(Command::new(&own).arg("ms"));
+}
+
 /// Functions and variables that a header declares. Types, constants and what is inside braces are none.
 fn declared(header: &Path) -> BTreeSet<String> {
     let text = std::fs::read_to_string(header).unwrap();

@@ -18,6 +18,7 @@
 
 mod inbound;
 mod shrunk;
+mod steering;
 #[cfg(test)]
 mod tests;
 
@@ -27,10 +28,12 @@ use crate::error::UtpError;
 use crate::hole::BlackHole;
 use crate::mtu::{MtuSearch, Probe};
 use crate::outgoing::{Lost, Outgoing};
+use crate::peer_delay::PeerDelay;
 use crate::reassembly::Reassembly;
 use crate::rtt::Rtt;
 use crate::wire::{HEADER_BYTES, Header, Kind, SACK_BITS_MAX};
-use leeway_control::Phase;
+
+pub use steering::Steering;
 
 /// First and longest interval between probes of a zero window. The interval doubles with each
 /// probe.
@@ -76,41 +79,6 @@ impl Next {
     }
 }
 
-/// The state of a connection, for monitoring.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Steering {
-    /// The law's window in bytes of payload.
-    pub window_bytes: u64,
-    /// Payload bytes sent, and neither acknowledged nor known to be lost.
-    pub in_flight_bytes: u64,
-    /// Whether there is more to send than the law lets leave. Otherwise the program has nothing more
-    /// to send, or the peer's window is full.
-    pub limited: bool,
-    /// Smoothed round-trip time in microseconds; 0: none yet.
-    pub srtt_us: u64,
-    /// The law's estimate of the queuing delay in microseconds.
-    pub queuing_delay_us: u32,
-    /// The law's phase.
-    pub phase: Phase,
-    /// Payload bytes of a full packet.
-    pub segment_bytes: usize,
-    /// Payload bytes sent in all, repetitions included.
-    pub sent_bytes: u64,
-    /// Payload bytes that were sent again.
-    pub resent_bytes: u64,
-    /// Packets of the stream that were sent, repetitions included.
-    pub sent_packets: u64,
-    /// The repetitions among them.
-    pub resent_packets: u64,
-    /// Payload bytes received, each counted once.
-    pub received_bytes: u64,
-    /// Packets received.
-    pub received_packets: u64,
-    /// Those of them whose payload had arrived before.
-    pub repeated_packets: u64,
-}
-
 /// A connection.
 #[derive(Debug)]
 pub struct Connection {
@@ -128,8 +96,8 @@ pub struct Connection {
     hole: BlackHole,
     /// The receive window that the peer announced.
     peer_window_bytes: u64,
-    /// Our clock minus the timestamp of the peer's last packet, to send back to the peer.
-    difference_us: u32,
+    /// The delays of the peer's packets. The last one goes back to the peer.
+    peer_delay: PeerDelay,
     /// The FIN of this side: requested (`finishing`), and put into a packet (`finished`).
     finishing: bool,
     finished: bool,
@@ -162,6 +130,7 @@ pub struct Connection {
     resent_bytes: u64,
     sent_packets: u64,
     resent_packets: u64,
+    resent_after_timeout_packets: u64,
     received_bytes: u64,
     received_packets: u64,
     repeated_packets: u64,
@@ -184,7 +153,7 @@ impl Connection {
         let mut connection = Connection::new(config, State::Accepting, receive_id, send_id, first, now_us);
         let received = u64::from(syn.seq) + 0x1_0000;
         connection.incoming = Some(Reassembly::new(received, connection.config.receive_bytes));
-        connection.difference_us = (now_us as u32).wrapping_sub(syn.timestamp_us);
+        connection.peer_delay.sample(now_us, syn.timestamp_us);
         connection.peer_window_bytes = syn.window_bytes.into();
         connection.answer_due = true;
         connection
@@ -212,7 +181,7 @@ impl Connection {
             mtu,
             hole: BlackHole::new(),
             peer_window_bytes: 0,
-            difference_us: 0,
+            peer_delay: PeerDelay::default(),
             finishing: false,
             finished: false,
             unacknowledged: 0,
@@ -237,6 +206,7 @@ impl Connection {
             resent_bytes: 0,
             sent_packets: 0,
             resent_packets: 0,
+            resent_after_timeout_packets: 0,
             received_bytes: 0,
             received_packets: 0,
             repeated_packets: 0,
@@ -421,26 +391,6 @@ impl Connection {
         if self.state != State::Over {
             self.reset_due = self.state != State::Connecting;
             self.end(Some(UtpError::Aborted));
-        }
-    }
-
-    /// The state of the connection.
-    pub fn steering(&self) -> Steering {
-        Steering {
-            window_bytes: self.congestion.window_bytes(),
-            in_flight_bytes: self.outgoing.in_flight_bytes(),
-            limited: self.limited,
-            srtt_us: self.rtt.smoothed_us(),
-            queuing_delay_us: self.congestion.queuing_delay_us(),
-            phase: self.congestion.phase(),
-            segment_bytes: self.mtu.payload_bytes(),
-            sent_bytes: self.sent_bytes,
-            resent_bytes: self.resent_bytes,
-            sent_packets: self.sent_packets,
-            resent_packets: self.resent_packets,
-            received_bytes: self.received_bytes,
-            received_packets: self.received_packets,
-            repeated_packets: self.repeated_packets,
         }
     }
 
@@ -694,7 +644,9 @@ impl Connection {
         let bytes = self.outgoing.next_lost_bytes()? as u64;
         let stamp = self.congestion.sent(now_us, bytes, self.outgoing.in_flight_bytes());
         let outbound = self.outgoing.retransmit(now_us, stamp)?;
-        let (kind, bytes) = (outbound.kind, outbound.payload.len());
+        let (kind, bytes, after_timeout) = (outbound.kind, outbound.payload.len(), outbound.after_timeout);
+        // The first packet of a connection that asks for another one waits here as well.
+        let repeats = outbound.repetitions > 0;
         let mut header = Header { kind, seq: outbound.number as u16, ..header };
         if kind == Kind::Syn {
             header.connection_id = self.receive_id;
@@ -702,7 +654,8 @@ impl Connection {
         header.write(None, out);
         out.extend_from_slice(outbound.payload);
         self.resent_bytes += bytes as u64;
-        self.resent_packets += 1;
+        self.resent_packets += u64::from(repeats);
+        self.resent_after_timeout_packets += u64::from(after_timeout);
         self.left(now_us, bytes);
         Some(Transmit { bytes: HEADER_BYTES + bytes, whole: false })
     }
@@ -759,7 +712,7 @@ impl Connection {
             kind,
             connection_id: self.send_id,
             timestamp_us: now_us as u32,
-            timestamp_difference_us: self.difference_us,
+            timestamp_difference_us: self.peer_delay.last_us(),
             window_bytes: u32::try_from(self.room_bytes()).unwrap_or(u32::MAX),
             seq: self.outgoing.next() as u16,
             ack: self.incoming.as_ref().map_or(0, Reassembly::acknowledged) as u16,

@@ -112,6 +112,12 @@ impl Ord for Route {
     }
 }
 
+impl std::hash::Hash for Route {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.peer.hash(state);
+    }
+}
+
 impl Address for Route {
     const FIRST: Self = Route { peer: SocketAddr::FIRST, here: None };
 

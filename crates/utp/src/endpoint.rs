@@ -6,27 +6,29 @@
 
 use crate::config::Config;
 use crate::connection::{Connection, Transmit};
+use crate::cookie::Cookies;
 use crate::wire::{HEADER_BYTES, Header, Kind, Packet};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::ops::Bound;
 
-/// Most incoming connections whose peer address is not proven. One more replaces the oldest.
+/// Most incoming connections whose peer address is not proven. One more is answered, and not kept
+/// (see [`crate::cookie`]).
 const HALF_OPEN_MAX: usize = 1024;
 /// Proven connections that wait for [`Endpoint::accept`], at most. No more are answered meanwhile, and
 /// their peers ask again, as with listen(2) of Linux.
 const BACKLOG_MAX: usize = 512;
 /// Bytes that each of them keeps at most.
 const BACKLOG_BYTES: usize = 65_536;
-/// RESETs that wait to be sent, at most.
-const RESETS_MAX: usize = 64;
+/// Packets without a connection that wait to be sent, at most.
+const REPLIES_MAX: usize = 1024;
 /// Most packets of one size that leave together, and their bytes (UDP GSO allows 64 segments and
 /// one datagram's length).
 const BATCH_PACKETS: usize = 40;
 const BATCH_BYTES: usize = 60_000;
 
 /// The address of a peer.
-pub trait Address: Copy + Ord + std::fmt::Debug {
+pub trait Address: Copy + Ord + std::hash::Hash + std::fmt::Debug {
     /// The smallest address in the order.
     const FIRST: Self;
 
@@ -94,7 +96,9 @@ pub struct Endpoint<A> {
     changed: VecDeque<Handle>,
     accepted: VecDeque<Handle>,
     half_open: VecDeque<Handle>,
-    resets: VecDeque<(A, Header)>,
+    /// RESETs, and answers to requests that are kept nowhere.
+    replies: VecDeque<(A, Header)>,
+    cookies: Cookies,
     held: Option<(A, Vec<u8>, bool)>,
     /// Settings of incoming connections; `None` refuses them.
     listens: Option<Config>,
@@ -114,7 +118,8 @@ impl<A: Address> Endpoint<A> {
             changed: VecDeque::new(),
             accepted: VecDeque::new(),
             half_open: VecDeque::new(),
-            resets: VecDeque::new(),
+            replies: VecDeque::new(),
+            cookies: Cookies::default(),
             held: None,
             listens: None,
             connections_max,
@@ -250,7 +255,7 @@ impl<A: Address> Endpoint<A> {
 
     /// Whether [`Endpoint::transmit`] may have packets.
     pub fn is_ready(&self) -> bool {
-        !self.ready.is_empty() || self.held.is_some() || !self.resets.is_empty()
+        !self.ready.is_empty() || self.held.is_some() || !self.replies.is_empty()
     }
 
     /// The next connection that has received something or has ended.
@@ -270,12 +275,14 @@ impl<A: Address> Endpoint<A> {
         let Ok(packet) = Packet::parse(bytes) else { return };
         let handle = self.addressed(from, &packet.header).or_else(|| match packet.header.kind {
             Kind::Syn | Kind::Reset => None,
-            _ => self.moved(from, &packet),
+            _ => self.moved(from, &packet).or_else(|| self.returned(from, &packet.header, now_us)),
         });
         match (handle, packet.header.kind) {
             (Some(handle), _) => self.deliver(handle, &packet, now_us),
             (None, Kind::Syn) => self.receive_syn(from, &packet, random, now_us),
             (None, Kind::Reset) => {}
+            // Its sender's first packet may be on its way still, with the number that proves his address.
+            (None, _) if self.cookies.are_out(now_us) => {}
             (None, _) => self.refuse(from, &packet.header, now_us),
         }
     }
@@ -356,34 +363,61 @@ impl<A: Address> Endpoint<A> {
         if self.accepted.len() >= BACKLOG_MAX {
             return;
         }
-        let mut config = config.clone();
-        let receive_bytes = config.receive_bytes;
-        config.receive_bytes = receive_bytes.min(BACKLOG_BYTES);
-        let connection = Connection::accept(config, &packet.header, random(), now_us);
-        self.half_open.retain(|handle| {
-            let entry = self.entries[handle.index as usize].as_ref();
-            entry.is_some_and(|entry| entry.generation == handle.generation && entry.is_half_open)
-        });
-        while self.half_open.len() >= HALF_OPEN_MAX {
-            if let Some(oldest) = self.half_open.pop_front() {
-                self.remove(oldest);
-            }
+        if self.half_open.len() >= HALF_OPEN_MAX {
+            self.half_open.retain(|handle| {
+                let entry = self.entries[handle.index as usize].as_ref();
+                entry.is_some_and(|entry| entry.generation == handle.generation && entry.is_half_open)
+            });
         }
-        if self.len() >= self.connections_max {
+        if self.half_open.len() < HALF_OPEN_MAX {
+            let config = config.clone();
+            if let Some(handle) = self.half_open(from, &packet.header, config, random(), now_us) {
+                self.half_open.push_back(handle);
+            }
             return;
         }
-        let handle = self.insert(from, connection);
-        if let Some(entry) = self.entry(handle) {
-            entry.is_half_open = true;
-            entry.receive_bytes = receive_bytes;
+        let syn = &packet.header;
+        let reply = Header {
+            kind: Kind::State,
+            connection_id: syn.connection_id,
+            timestamp_us: now_us as u32,
+            timestamp_difference_us: (now_us as u32).wrapping_sub(syn.timestamp_us),
+            window_bytes: config.receive_bytes.min(BACKLOG_BYTES) as u32,
+            seq: self.cookies.give(&from, syn, random, now_us),
+            ack: syn.seq,
+        };
+        self.reply(from, reply);
+    }
+
+    /// A connection that this packet asks for. `first`: the number of this side's first packet.
+    fn half_open(
+        &mut self,
+        from: A,
+        syn: &Header,
+        mut config: Config,
+        first: u16,
+        now_us: u64,
+    ) -> Option<Handle> {
+        if self.len() >= self.connections_max {
+            return None;
         }
-        self.half_open.push_back(handle);
+        let receive_bytes = config.receive_bytes;
+        config.receive_bytes = receive_bytes.min(BACKLOG_BYTES);
+        let handle = self.insert(from, Connection::accept(config, syn, first, now_us));
+        let entry = self.entry(handle)?;
+        entry.is_half_open = true;
+        entry.receive_bytes = receive_bytes;
+        Some(handle)
+    }
+
+    /// The connection of a peer whose request was answered and not kept, if he has the answer.
+    fn returned(&mut self, from: A, header: &Header, now_us: u64) -> Option<Handle> {
+        let (syn, first) = self.cookies.request(&from, header, now_us)?;
+        let config = self.listens.clone().filter(|_| self.accepted.len() < BACKLOG_MAX)?;
+        self.half_open(from, &syn, config, first, now_us)
     }
 
     fn refuse(&mut self, from: A, header: &Header, now_us: u64) {
-        if self.resets.len() >= RESETS_MAX {
-            return;
-        }
         let reset = Header {
             kind: Kind::Reset,
             connection_id: header.connection_id,
@@ -393,7 +427,14 @@ impl<A: Address> Endpoint<A> {
             seq: 0,
             ack: header.seq,
         };
-        self.resets.push_back((from, reset));
+        self.reply(from, reset);
+    }
+
+    /// Sends a packet that belongs to no connection, unless too many wait.
+    fn reply(&mut self, to: A, header: Header) {
+        if self.replies.len() < REPLIES_MAX {
+            self.replies.push_back((to, header));
+        }
     }
 
     fn deliver(&mut self, handle: Handle, packet: &Packet<'_>, now_us: u64) {
@@ -428,7 +469,7 @@ impl<A: Address> Endpoint<A> {
             out.extend_from_slice(&packet);
             return Some(Batch { to, segment_bytes: packet.len(), whole });
         }
-        if let Some((to, header)) = self.resets.pop_front() {
+        if let Some((to, header)) = self.replies.pop_front() {
             header.write(None, out);
             return Some(Batch { to, segment_bytes: HEADER_BYTES, whole: false });
         }
@@ -651,6 +692,47 @@ mod tests {
             sent(&mut endpoint, now_us);
         }
         assert!(endpoint.is_empty(), "{} connections are left", endpoint.len());
+    }
+
+    #[test]
+    fn a_flood_of_requests_keeps_nobody_out() {
+        let (here, there): (SocketAddr, SocketAddr) =
+            ("[::1]:1".parse().unwrap(), "[::1]:2".parse().unwrap());
+        let mut ends: [Endpoint<SocketAddr>; 2] = [Endpoint::new(10), Endpoint::new(10_000)];
+        ends[1].listen(Some(Config::default()));
+        let handle = ends[0].connect(there, Config::default(), &mut || 7, 0).unwrap();
+        ends[0].get_mut(handle).unwrap().write(&[7; 30_000]).unwrap();
+        let mut random = 1_u16;
+        for now_us in (0..400_000).step_by(10_000) {
+            // A forged address asks once, and sends another packet without having the answer.
+            for _ in 0..2_000 {
+                random = random.wrapping_mul(25_173).wrapping_add(13_849);
+                let forged = SocketAddr::new([10, 0, (random >> 8) as u8, random as u8].into(), 9);
+                for bytes in [packet(Kind::Syn, [8, 1, 0], &[]), packet(Kind::Data, [9, 2, random], &[])] {
+                    ends[1].receive(forged, &bytes, &mut || random, now_us);
+                }
+            }
+            for from in 0..2 {
+                ends[from].expire(now_us);
+                let mut out = Vec::new();
+                while let Some(batch) = ends[from].transmit(now_us, &mut out) {
+                    let is_ours = [there, here][from] == batch.to;
+                    for packet in out.chunks(batch.segment_bytes).filter(|_| is_ours) {
+                        ends[1 - from].receive([here, there][from], packet, &mut || random, now_us);
+                    }
+                    out.clear();
+                }
+            }
+            assert!(ends[1].len() <= HALF_OPEN_MAX + BACKLOG_MAX, "{} connections", ends[1].len());
+        }
+        assert_eq!(ends[0].get(handle).unwrap().error(), None);
+        let mut came = 0;
+        while let Some(accepted) = ends[1].accept() {
+            let mut buffer = [0; 40_000];
+            let read = ends[1].get_mut(accepted).unwrap().read(&mut buffer);
+            came = came.max(read.ok().flatten().unwrap_or(0));
+        }
+        assert_eq!(came, 30_000);
     }
 
     /// Packets that arrive set short timers again and again.

@@ -23,6 +23,7 @@
 mod config;
 mod congestion;
 mod connection;
+mod cookie;
 #[cfg(feature = "tokio")]
 mod driver;
 mod endpoint;
@@ -30,6 +31,7 @@ mod error;
 mod hole;
 mod mtu;
 mod outgoing;
+mod peer_delay;
 mod reassembly;
 mod rtt;
 mod wire;

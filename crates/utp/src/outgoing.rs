@@ -32,6 +32,8 @@ struct Sent {
     /// Place of the last transmission in the order of all transmissions.
     order: u64,
     transmissions: u32,
+    /// Whether it waits to be sent again because an older packet has timed out.
+    after_timeout: bool,
     /// For an MTU probe, bytes after the header, padding included; 0 for other packets.
     probe_bytes: u16,
     /// Stamp of the last transmission.
@@ -82,6 +84,11 @@ pub(crate) struct Outbound<'a> {
     pub(crate) number: u64,
     pub(crate) kind: Kind,
     pub(crate) payload: &'a [u8],
+    /// How often it was sent before.
+    pub(crate) repetitions: u32,
+    /// Whether it is sent again because an older packet has timed out: an acknowledgement has made
+    /// room for it, its own timer has not run out.
+    pub(crate) after_timeout: bool,
 }
 
 /// The sending half of a stream.
@@ -213,11 +220,13 @@ impl Outgoing {
         sent.sent_us = now_us;
         sent.order = self.transmissions;
         sent.transmissions += 1;
+        let after_timeout = std::mem::take(&mut sent.after_timeout);
         sent.probe_bytes = 0;
         sent.stamp = stamp;
         self.in_flight_bytes += sent.payload.len() as u64;
         self.in_flight_packets += 1;
-        Some(Outbound { number, kind: sent.kind, payload: &sent.payload })
+        let repetitions = sent.transmissions - 1;
+        Some(Outbound { number, kind: sent.kind, payload: &sent.payload, repetitions, after_timeout })
     }
 
     /// Cuts a new packet of at most `most` bytes from the written bytes, and sends it.
@@ -247,11 +256,12 @@ impl Outgoing {
             since_us: u64::MAX,
             order: self.transmissions,
             transmissions: 1,
+            after_timeout: false,
             probe_bytes,
             stamp,
         });
         let sent = self.packets.back().expect("one was pushed");
-        Outbound { number, kind, payload: &sent.payload }
+        Outbound { number, kind, payload: &sent.payload, repetitions: 0, after_timeout: false }
     }
 
     /// Adds a packet without payload that waits to be sent.
@@ -265,6 +275,7 @@ impl Outgoing {
             since_us: u64::MAX,
             order: 0,
             transmissions: 0,
+            after_timeout: false,
             probe_bytes: 0,
             stamp: RateStamp::default(),
         });
@@ -380,6 +391,7 @@ impl Outgoing {
         let mut lost = None;
         for at in 0..self.packets.len() {
             if self.packets[at].state == State::InFlight {
+                self.packets[at].after_timeout = lost.is_some();
                 self.lose(at, &mut lost);
             }
         }
@@ -506,6 +518,21 @@ mod tests {
         assert_eq!(lost, Lost { bytes: 20, sent_us: 0, probe_bytes: Some(50) });
         assert_eq!(out.in_flight_bytes(), 0);
         assert_eq!(out.next_lost_bytes(), Some(10));
+    }
+
+    #[test]
+    fn what_follows_a_packet_that_timed_out_is_told_from_it() {
+        let mut out = sent(3);
+        out.acknowledge(50, TIMEOUT_US, 99, Some(&[0b10, 0, 0, 0]), true);
+        out.lose_all().unwrap();
+        let again = |out: &mut Outgoing| {
+            let outbound = out.retransmit(60, RateStamp::default()).unwrap();
+            (outbound.number, outbound.after_timeout)
+        };
+        assert_eq!((again(&mut out), again(&mut out)), ((100, false), (101, true)));
+        out.lose_all().unwrap();
+        out.acknowledge(70, TIMEOUT_US, 100, None, true);
+        assert_eq!(again(&mut out), (101, true), "the timer was that of 100");
     }
 
     #[test]

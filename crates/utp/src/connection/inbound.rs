@@ -91,7 +91,7 @@ impl Connection {
             self.greet_at_us = None;
         }
         self.heard_us = now_us;
-        self.difference_us = (now_us as u32).wrapping_sub(header.timestamp_us);
+        self.peer_delay.sample(now_us, header.timestamp_us);
         self.receive_acknowledgement(now_us, packet, through);
         if matches!(header.kind, Kind::Data | Kind::Fin) {
             self.receive_payload(now_us, number, packet);

@@ -552,13 +552,13 @@ fn who_guesses_one_of_the_two_numbers_changes_nothing() {
         ack,
     };
     let seq = acknowledged.wrapping_add(1) as u16;
-    let difference_us = end.difference_us;
+    let difference_us = end.peer_delay.last_us();
     for header in
         [forged(seq, next.wrapping_sub(2_000)), forged(seq.wrapping_add(5_000), next.wrapping_sub(1))]
     {
         end.receive(now_us, &Packet { header, sack: None, payload: b"forged" });
         assert_eq!(end.read(&mut [0; 10]), Ok(None));
-        assert_eq!(end.difference_us, difference_us);
+        assert_eq!(end.peer_delay.last_us(), difference_us);
     }
     end.receive(now_us, &Packet { header: forged(seq, next.wrapping_sub(1)), sack: None, payload: b"both" });
     assert_eq!(end.read(&mut [0; 10]), Ok(Some(4)));
