@@ -51,7 +51,7 @@ fn clients_without_configuration_are_served_and_never_slip_past() {
 }
 
 /// The gateway answers a connection in the name of a server for its clients only. Routes lead back to
-/// the others here, so that an answer would arrive.
+/// the others here, so that an answer would arrive. A deprecated address is no default source.
 #[test]
 fn nobody_but_a_client_is_answered_in_the_name_of_a_server() {
     if !possible() {
@@ -61,7 +61,7 @@ fn nobody_but_a_client_is_answered_in_the_name_of_a_server() {
     let [users, gateways, ..] = &bed.names;
     let other = ["10.99.0.9", "fd99::9"];
     sh(&format!(
-        "ip -n {users} addr add 10.99.0.9/32 dev lan; ip -n {users} addr add fd99::9/128 dev lan nodad
+        "ip -n {users} addr add 10.99.0.9/32 dev lan; ip -n {users} addr add fd99::9/128 dev lan nodad preferred_lft 0
          ip -n {gateways} route add 10.99.0.9/32 via 10.20.0.2; ip -n {gateways} route add fd99::9/128 via fd20::2"
     ));
     let folder = tempfile::tempdir().unwrap();
