@@ -7,6 +7,7 @@ use crate::kernel::age;
 use crate::output::stdout;
 use crate::run::Manners;
 use clap::Args;
+use leeway_guard::steady;
 use leeway_kernel::{Asker, Confinement};
 use std::io::Write;
 
@@ -61,7 +62,7 @@ pub fn run(attach: &Attach) -> Result<(), Failure> {
     }
     let asker = Asker { uid: rustix::process::getuid().as_raw(), what: cgroup.to_owned() };
     let (attached, changed) = Confinement::of_cgroup(cgroup, &attach.manners.policy(), &asker)?;
-    let (path, law) = (attached.cgroup.display(), &attached.law);
+    let (path, law) = (steady(&attached.cgroup.to_string_lossy()), &attached.law);
     writeln!(
         out,
         "cgroup /{path} is under {law}, with the {changed} connections and listeners that it already had"
@@ -84,10 +85,10 @@ fn list(out: &mut impl Write) -> Result<(), Failure> {
         writeln!(
             out,
             "/{}  {how} since {}  law {law}  dscp {dscp}  receive {receive}  user {}  {}",
-            one.cgroup.display(),
+            steady(&one.cgroup.to_string_lossy()),
             age(one.started_unix_s),
             one.asker.uid,
-            one.asker.what
+            steady(&one.asker.what)
         )?;
     }
     Ok(())

@@ -7,6 +7,7 @@ use crate::Failure;
 use crate::helper::request;
 use crate::output::stdout;
 use clap::Args;
+use leeway_guard::{steady, steady_lines};
 use leeway_kernel::{KernelError, Load};
 use serde::Serialize;
 use std::fs::{self, OpenOptions};
@@ -83,16 +84,16 @@ fn print(answer: &Answer, clean: bool, out: &mut impl Write) -> io::Result<()> {
     let width = answer.checks.iter().map(|check| check.name.len()).max().unwrap_or(0);
     for Check { name, needed_for, ok, found, remedy, .. } in &answer.checks {
         let word = if *ok { "ok" } else { "missing" };
-        writeln!(out, "{word:7}  {name:width$}  {found}")?;
+        writeln!(out, "{word:7}  {name:width$}  {}", steady_lines(found))?;
         if let (false, Some(remedy)) = (ok, remedy) {
             writeln!(out, "{:7}  {:width$}  for {needed_for}: {remedy}", "", "")?;
         }
     }
     for leftover in &answer.leftovers {
-        writeln!(out, "left     {leftover}; not in use. To remove it: leeway doctor --clean")?;
+        writeln!(out, "left     {}; not in use. To remove it: leeway doctor --clean", steady(leftover))?;
     }
     for removed in &answer.removed {
-        writeln!(out, "removed  {removed}")?;
+        writeln!(out, "removed  {}", steady(removed))?;
     }
     if clean && answer.removed.is_empty() {
         writeln!(out, "there was nothing to remove")?;
@@ -102,11 +103,24 @@ fn print(answer: &Answer, clean: bool, out: &mut impl Write) -> io::Result<()> {
         "{}",
         match answer.ok {
             true => "the laws can run in this machine's kernel",
+            false if lacks_only_rights(answer) =>
+                "you cannot use the laws in this machine's kernel; root can, if nothing else is missing",
             false => "the laws cannot run in this machine's kernel",
         }
     )
 }
 
+/// Whether all that is essential and missing are the rights of this user.
+fn lacks_only_rights(answer: &Answer) -> bool {
+    let mut missing = answer.checks.iter().filter(|check| check.essential && !check.ok).peekable();
+    missing.peek().is_some()
+        && missing.all(|check| [RIGHTS, TRIAL].contains(&check.name))
+        && !able(capabilities())
+}
+
+/// Names of the checks that this user's rights decide.
+const RIGHTS: &str = "rights";
+const TRIAL: &str = "trial";
 const LAWS: &str = "leeway kernel, run, attach, top";
 const LINKS: &str = "leeway link, testnet";
 
@@ -195,7 +209,7 @@ fn rights(capabilities: u64, by_helper: bool) -> Check {
             "run leeway as root, or ask root to run the helper: leeway helper".to_owned(),
         )),
     };
-    essential(check("rights", LAWS, found))
+    essential(check(RIGHTS, LAWS, found))
 }
 
 /// Where a file system of type `kind` is mounted; only at `at`, if that is given.
@@ -235,7 +249,7 @@ fn trial(capabilities: u64, by_helper: Option<&str>) -> Check {
         (false, Some(said)) => Ok(format!("by the helper: {said}")),
         (false, None) => Err(("not tried without the rights".to_owned(), "see the rights above".to_owned())),
     };
-    essential(check("trial", LAWS, found))
+    essential(check(TRIAL, LAWS, found))
 }
 
 /// Loads a law and unloads it again.
@@ -331,7 +345,12 @@ fn tun() -> Check {
     const TUN: &str = "/dev/net/tun";
     let found = match OpenOptions::new().read(true).write(true).open(TUN) {
         Ok(_) => Ok(format!("{TUN} can be opened")),
-        Err(error) => Err((format!("{TUN}: {error}"), "as root: modprobe tun".to_owned())),
+        Err(error) => {
+            // Without the module there is no such file, or it leads to no device.
+            let allowed = error.kind() != io::ErrorKind::PermissionDenied;
+            let remedy = if allowed { "as root: modprobe tun" } else { "run the command as root" };
+            Err((format!("{TUN}: {error}"), remedy.to_owned()))
+        }
     };
     check("TUN devices", LINKS, found)
 }

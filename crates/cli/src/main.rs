@@ -34,6 +34,7 @@ mod transfer;
 
 use args::{Cli, Command};
 use clap::Parser;
+use leeway_guard::steady_lines;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
@@ -83,11 +84,11 @@ fn main() -> ExitCode {
             BAD_INPUT
         }
         Failure::Usage(message) => {
-            eprintln!("error: {message}");
+            eprintln!("error: {}", steady_lines(&message));
             BAD_INPUT
         }
         Failure::Run(message) => {
-            eprintln!("error: {message}");
+            eprintln!("error: {}", steady_lines(&message));
             RUN_FAILED
         }
         Failure::Command(code) => code,

@@ -69,6 +69,32 @@ fn laws(talk: &mut Talk, kinds: &[&str]) -> Vec<String> {
     kinds.iter().flat_map(of).map(|law| law.as_str().expect("a name").to_owned()).collect()
 }
 
+/// The words of a command are another user's text.
+#[test]
+fn a_command_says_nothing_to_the_terminal_that_lists_it() {
+    if !possible() {
+        return;
+    }
+    let law = own_law();
+    let mut run = Command::new(leeway());
+    run.args([
+        "run",
+        "--no-report",
+        "--law",
+        &law,
+        "--",
+        "sh",
+        "-c",
+        "echo ready; read line",
+        "\x1b[2Jgpj\u{202e}x",
+    ]);
+    let mut command = Talk::start(&mut run);
+    assert_eq!(command.line(), "ready");
+    let list = listed(&law);
+    assert!(list.len() == 1 && list[0].ends_with("[2Jgpj\u{fffd}x"), "{list:?}");
+    command.say("end");
+}
+
 #[test]
 fn connections_that_run_change_their_law_and_keep_it_when_it_is_taken_off() {
     if !possible() {

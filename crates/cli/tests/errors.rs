@@ -161,3 +161,12 @@ fn changes_from_outside() {
     });
     insta::assert_snapshot!(text);
 }
+
+/// A scenario may come from a stranger. Neither its text nor the message about it controls the terminal.
+#[test]
+fn a_scenario_says_nothing_to_the_terminal() {
+    for line in ["\"a\\u001b[2Jb\\u202ec\" = 1", "wrong = \"gpj\u{202e}x\"", "wrong = 1 # \u{2066}"] {
+        let text = complaint(&with_flow(&format!("{line}\n")), &[]);
+        assert!(!text.contains(['\u{1b}', '\u{202e}', '\u{2066}']), "{text:?}");
+    }
+}

@@ -111,6 +111,10 @@ fn tables_name_links_and_flows() {
         assert!(text.contains(word), "{word}: {text}");
     }
     assert!(!text.contains('\u{1b}'));
+    let hostile = SHORT.replace("Two <flows>", "gpj\\u001b[2J\\u202ex");
+    std::fs::write(folder.path().join("hostile.toml"), hostile).unwrap();
+    let text = stdout(leeway().current_dir(&folder).args(["sim", "hostile.toml"]));
+    assert!(text.contains("gpj\u{fffd}[2J\u{fffd}x"), "{text:?}");
     let quiet = leeway().current_dir(&folder).args(["sim", "short.toml", "-q"]).output().unwrap();
     assert!(quiet.stdout.is_empty() && quiet.stderr.is_empty());
     let text = stdout(leeway().current_dir(&folder).args(["sim", "short.toml", "--repetitions", "5"]));

@@ -1,5 +1,6 @@
 //! Errors in scenarios for people: the line, what is wrong with it, what would be right.
 
+use leeway_guard::{is_steady, steady_lines};
 use leeway_sim::scenario::ScenarioError;
 use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, NamedSource, SourceCode};
 use std::fmt;
@@ -14,8 +15,8 @@ struct Explained<'a> {
 impl fmt::Display for Explained<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.error.text() {
-            "" => write!(f, "{}: {}", self.error.file(), self.error.message()),
-            _ => f.write_str(self.error.message()),
+            "" => write!(f, "{}: {}", self.error.file(), steady_lines(self.error.message())),
+            _ => f.write_str(&steady_lines(self.error.message())),
         }
     }
 }
@@ -24,7 +25,7 @@ impl std::error::Error for Explained<'_> {}
 
 impl Diagnostic for Explained<'_> {
     fn help<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
-        self.error.help().map(|help| Box::new(help) as Box<dyn fmt::Display>)
+        self.error.help().map(|help| Box::new(steady_lines(help)) as Box<dyn fmt::Display>)
     }
 
     fn source_code(&self) -> Option<&dyn SourceCode> {
@@ -42,13 +43,17 @@ impl Diagnostic for Explained<'_> {
 pub fn render(error: &ScenarioError, colour: bool) -> String {
     let theme = if colour { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
     // Control characters of a hostile file must not reach the terminal.
-    let plain = |text: &str| text.replace(|c: char| c.is_control() && c != '\n' && c != '\t', "\u{fffd}");
-    let source = match error.text().contains(|c: char| c.is_control() && c != '\n' && c != '\t') {
-        // The replacement is longer than what it replaces: spaces keep the span in place.
-        true => error.text().replace(|c: char| c.is_ascii_control() && c != '\n' && c != '\t', " "),
-        false => error.text().to_owned(),
-    };
-    let source = NamedSource::new(plain(error.file()), source);
+    // As many spaces as the character has bytes keep the span in place.
+    let kept = |c: char| is_steady(c) || c == '\n' || c == '\t';
+    let source = error.text().chars().fold(String::new(), |mut text, c| {
+        if kept(c) {
+            text.push(c)
+        } else {
+            text.extend(std::iter::repeat_n(' ', c.len_utf8()))
+        }
+        text
+    });
+    let source = NamedSource::new(steady_lines(error.file()), source);
     let mut text = String::new();
     let handler = GraphicalReportHandler::new_themed(theme).with_width(100).with_context_lines(1);
     match handler.render_report(&mut text, &Explained { error, source }) {

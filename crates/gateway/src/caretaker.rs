@@ -10,6 +10,7 @@
 use crate::config::TransparentConfig;
 use crate::divert::Divert;
 use crate::transparent;
+use ipnet::IpNet;
 use leeway_guard::{Rights, give_up_but};
 use leeway_tunnel::host::BoundHost;
 use rustix::net::{
@@ -29,8 +30,8 @@ use std::time::Duration;
 
 /// The hidden command of `leeway` that runs the caretaker.
 pub const COMMAND: &str = "gateway-caretaker";
-/// Longest message, in bytes. Longer errors are cut.
-const MESSAGE_BYTES: usize = 4096;
+/// Longest message, in bytes: enough for the networks of 1,500 clients. Longer errors are cut.
+const MESSAGE_BYTES: usize = 1 << 16;
 /// Longest time for an answer. `ip` and `nft` need less on any machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Capabilities that the caretaker keeps: for rules, addresses and routes, and for answers from
@@ -52,6 +53,8 @@ struct Process {
 enum Request {
     /// Divert what comes in at an interface to this port, except to the open ports.
     Divert(TransparentConfig, Vec<u16>),
+    /// Divert the packets of these clients only.
+    Serve(Vec<IpNet>),
     /// Open a socket for datagrams in the name of this server.
     Answer(SocketAddr),
     /// Make the rules for a tunnel's device with this name and index.
@@ -92,6 +95,14 @@ impl Caretaker {
     /// Missing privileges, or a kernel without TPROXY.
     pub fn divert(&self, config: &TransparentConfig, open: &[u16]) -> io::Result<()> {
         self.ask(&Request::Divert(config.clone(), open.to_vec())).map(drop)
+    }
+
+    /// Diverts the packets of these clients, and drops those of all other sources.
+    ///
+    /// # Errors
+    /// Nothing is diverted, or there are more networks than fit into a message.
+    pub fn serve(&self, clients: &[IpNet]) -> io::Result<()> {
+        self.ask(&Request::Serve(clients.to_vec())).map(drop)
     }
 
     /// A socket that answers in the name of `server`. It reaches only machines behind the diverted
@@ -139,8 +150,14 @@ impl Caretaker {
     }
 
     fn ask(&self, request: &Request) -> io::Result<Option<OwnedFd>> {
-        let mut process = self.lock();
-        let sent = send(process.socket.as_fd(), &request.to_string(), None);
+        let (mut process, request) = (self.lock(), request.to_string());
+        if request.len() > MESSAGE_BYTES {
+            return Err(io::Error::other(format!(
+                "{} bytes of rules; {MESSAGE_BYTES} are possible, so name networks instead of single addresses",
+                request.len()
+            )));
+        }
+        let sent = send(process.socket.as_fd(), &request, None);
         let answered = sent.and_then(|()| receive(process.socket.as_fd()));
         if answered.is_err() {
             // A late answer would be taken for the answer to the next request. The gateway notices
@@ -216,6 +233,9 @@ impl Kept {
             Request::Divert(config, open) if self.divert.is_none() => {
                 self.divert = Some(Divert::new(&config, &open).map_err(said)?);
             }
+            Request::Serve(clients) => {
+                self.divert.as_mut().ok_or("nothing is diverted")?.serve(&clients).map_err(said)?;
+            }
             Request::Tunnel(name, index) if self.tunnel.is_none() => {
                 self.tunnel = Some(BoundHost::new(&name, index).map_err(said)?);
             }
@@ -245,6 +265,10 @@ impl Display for Request {
                 write!(f, "divert {interface} {port}")?;
                 open.iter().try_for_each(|port| write!(f, " {port}"))
             }
+            Request::Serve(clients) => {
+                f.write_str("serve")?;
+                clients.iter().try_for_each(|network| write!(f, " {network}"))
+            }
             Request::Answer(server) => write!(f, "answer {server}"),
             Request::Tunnel(name, index) => write!(f, "tunnel {name} {index}"),
             Request::Settle(v4, v6, mtu) => write!(f, "settle {v4} {v6} {mtu}"),
@@ -264,6 +288,9 @@ impl FromStr for Request {
             ["divert", interface, port, ref open @ ..] => Request::Divert(
                 TransparentConfig { interface: interface.to_owned(), port: number(port)? },
                 open.iter().map(|port| number(port)).collect::<Result<_, _>>()?,
+            ),
+            ["serve", ref clients @ ..] => Request::Serve(
+                clients.iter().map(|word| word.parse().map_err(|_| wrong())).collect::<Result<_, _>>()?,
             ),
             ["answer", server] => Request::Answer(server.parse().map_err(|_| wrong())?),
             ["tunnel", name, index] if is_device(name) => {
@@ -329,6 +356,8 @@ mod tests {
         for request in [
             Request::Divert(mesh.clone(), vec![3128, 1080]),
             Request::Divert(mesh, vec![]),
+            Request::Serve(vec![]),
+            Request::Serve(vec!["10.20.0.0/16".parse().unwrap(), "fd20::/64".parse().unwrap()]),
             Request::Answer("198.51.100.7:443".parse().unwrap()),
             Request::Answer("[2001:db8::1]:53".parse().unwrap()),
             Request::Tunnel("lwrelay0".into(), 70_000),
@@ -352,6 +381,9 @@ mod tests {
             "answer host:53",
             "divert mesh0",
             "divert mesh0 3129 x",
+            "serve 10.20.0.0/16 }",
+            "serve 10.20.0.0",
+            "serve @home",
             "settle 10.0.0.1 ::1 99999",
             "settle 10.0.0.1/0 ::1 1400",
             "settle 10.0.0.1\nlink ::1 1400",

@@ -8,6 +8,7 @@
 //! concerns that interface only, so it cannot block the home.
 
 use crate::config::TransparentConfig;
+use ipnet::IpNet;
 use leeway_net::{Family, Leftover, Rule, Table, given_ports, ip_of, nft, remove_rules};
 use std::io;
 
@@ -30,6 +31,7 @@ pub struct Divert {
 
 impl Divert {
     /// Diverts what comes in at the interface, except to the `open` TCP ports of this machine.
+    /// [`Divert::serve`] names the clients; until then there is none.
     ///
     /// # Errors
     /// Missing privileges, or a kernel without TPROXY.
@@ -41,7 +43,7 @@ impl Divert {
         remove_routes(mark);
         let open = open.iter().chain([port]).map(u16::to_string).collect::<Vec<_>>().join(", ");
         nft(&guard(interface, mark, &open)).map_err(io::Error::other)?;
-        let table = format!("{DIVERT}{}", std::process::id());
+        let table = divert_name();
         let script = divert(&table, interface, mark, *port, &open);
         match add_routes(mark).and_then(|()| Table::own("inet", &table, &script)) {
             Ok(table) => {
@@ -59,6 +61,16 @@ impl Divert {
     /// The interface.
     pub fn interface(&self) -> &str {
         &self.interface
+    }
+
+    /// Diverts the packets of these clients, and drops those of all other sources. To a source that
+    /// is no client, the kernel would otherwise answer a SYN in the name of the server.
+    ///
+    /// # Errors
+    /// What `nft` says.
+    pub fn serve(&mut self, clients: &[IpNet]) -> io::Result<()> {
+        let table = self.divert.as_mut().ok_or_else(|| io::Error::other("nothing is diverted"))?;
+        table.tell(&serve(&divert_name(), clients)).map_err(io::Error::other)
     }
 
     /// Removes all but the guard table. The routes stay if another gateway has taken over.
@@ -151,6 +163,10 @@ pub fn leftovers() -> Result<Vec<Leftover>, leeway_net::Error> {
     Ok(found)
 }
 
+fn divert_name() -> String {
+    format!("{DIVERT}{}", std::process::id())
+}
+
 fn guard_name(interface: &str) -> String {
     format!("{GUARD}{}", interface.replace(|c: char| !c.is_ascii_alphanumeric(), "_"))
 }
@@ -181,16 +197,37 @@ fn guard(interface: &str, mark: u32, open: &str) -> String {
     )
 }
 
-/// Sends TCP and UDP to the proxy. Of datagrams to this machine itself, only DNS is diverted. The
-/// text is one line, because the interactive mode of nft makes a transaction of each line.
+/// Sends TCP and UDP of clients to the proxy, and drops those of other sources. Of datagrams to this
+/// machine itself, only DNS is diverted. The text is one line, because the interactive mode of nft
+/// makes a transaction of each line.
 fn divert(table: &str, interface: &str, mark: u32, port: u16, open: &str) -> String {
     format!(
-        "add table inet {table} {{ flags owner; chain divert {{ type filter hook prerouting priority -150; \
+        "add table inet {table} {{ flags owner; \
+         set clients_v4 {{ type ipv4_addr; flags interval; }}; \
+         set clients_v6 {{ type ipv6_addr; flags interval; }}; chain divert {{ type filter hook prerouting priority -150; \
          iifname \"{interface}\" tcp dport {{ {open} }} fib daddr type local accept; \
          iifname \"{interface}\" meta pkttype {{ broadcast, multicast }} accept; \
          iifname \"{interface}\" udp dport != 53 fib daddr type local accept; \
+         iifname \"{interface}\" meta l4proto {{ tcp, udp }} ip saddr != @clients_v4 drop; \
+         iifname \"{interface}\" meta l4proto {{ tcp, udp }} ip6 saddr != @clients_v6 drop; \
          iifname \"{interface}\" meta l4proto {{ tcp, udp }} tproxy to :{port} meta mark set {mark} accept; }}; }}\n"
     )
+}
+
+/// Replaces the clients, in one transaction.
+fn serve(table: &str, clients: &[IpNet]) -> String {
+    let mut text = String::new();
+    for (set, v4) in [("clients_v4", true), ("clients_v6", false)] {
+        text += &format!("flush set inet {table} {set}; ");
+        // A set of intervals has no two that overlap.
+        let clients = IpNet::aggregate(&clients.to_vec());
+        let own = clients.iter().filter(|network| matches!(network, IpNet::V4(_)) == v4);
+        let own: Vec<String> = own.map(IpNet::to_string).collect();
+        if !own.is_empty() {
+            text += &format!("add element inet {table} {set} {{ {} }}; ", own.join(", "));
+        }
+    }
+    text + "\n"
 }
 
 /// Refuses a name with characters that would change the rules.

@@ -183,7 +183,9 @@ impl Gateway {
         let page = page.map(|(listener, logins)| Ok((TcpListener::from_std(listener)?, Arc::new(logins))));
         let page = page.transpose().map_err(listening)?;
         let owners = page.as_ref().map(|(_, logins): &(_, Arc<Logins>)| logins.clone());
-        let operations = Arc::new(Operations::new(proxy.clone(), config, owners).observing(observer));
+        let diverting = caretaker.clone().filter(|_| config.transparent.is_some());
+        let operations = Operations::new(proxy.clone(), config, owners);
+        let operations = Arc::new(operations.observing(observer).diverting(diverting));
         let gateway = Gateway {
             listeners,
             datagrams,

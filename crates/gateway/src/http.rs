@@ -15,6 +15,7 @@ use crate::peers::answer;
 use crate::pool::Pool;
 use crate::refusals as phrase;
 use crate::resolve::ResolveError;
+use crate::sending::{Course, Sending};
 use crate::tunnel;
 use crate::upstream::{ConnectError, Connector, Path, Upstream};
 use crate::users::{User, Users};
@@ -30,7 +31,7 @@ use jiff::tz::TimeZone;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -195,31 +196,29 @@ impl Proxy {
             return Err(Failure::Coding);
         }
         let host = if port == 80 { host.to_owned() } else { format!("{host}:{port}") };
-        let sending = Arc::<AtomicU64>::default();
-        let mut request = outgoing(request, &host)?.map(|body| Sending { body, steps: sending.clone() });
-        let limit = Duration::from_secs(self.limits.answer_s);
+        let course = Arc::<Course>::default();
+        let mut request = outgoing(request, &host)?.map(|body| Sending::new(body, course.clone()));
+        let limit_s = self.limits.answer_s;
         // The server may have closed a pooled connection meanwhile. hyper gives back a request
         // that was not sent, and the next connection is tried.
         while let Some(mut server) = self.pool.take(user.id, &addresses, self.connector.path()) {
             let mark = server.mark();
             let answered = server.sender.try_send_request(request);
-            match unless_silent(&sending, limit, answered).await {
-                Some(Ok(response)) => return self.incoming(response, server, mark, user),
-                Some(Err(mut error)) => match error.take_message() {
+            match course.unless_silent(limit_s, answered).await? {
+                Ok(response) => return self.incoming(response, server, mark, user),
+                Err(mut error) => match error.take_message() {
                     Some(unsent) => request = unsent,
-                    None => return Err(Failure::BrokeOff),
+                    None => return Err(course.broken()),
                 },
-                None => return Err(Failure::Slow(self.limits.answer_s)),
             }
         }
         let upstream = self.connector.connect(user, &addresses).await?;
         let mut server = Server::start(upstream, addresses[0]).await.map_err(|_| Failure::BrokeOff)?;
         let mark = server.mark();
         let answered = server.sender.send_request(request);
-        match unless_silent(&sending, limit, answered).await {
-            Some(Ok(response)) => self.incoming(response, server, mark, user),
-            Some(Err(_)) => Err(Failure::BrokeOff),
-            None => Err(Failure::Slow(self.limits.answer_s)),
+        match course.unless_silent(limit_s, answered).await? {
+            Ok(response) => self.incoming(response, server, mark, user),
+            Err(_) => Err(course.broken()),
         }
     }
 
@@ -330,47 +329,6 @@ pub struct Download {
 #[error("the server has sent nothing more for {0} s")]
 struct Stopped(u64);
 
-/// The body of a request that is being forwarded. `steps` counts its frames.
-pub struct Sending {
-    body: Incoming,
-    steps: Arc<AtomicU64>,
-}
-
-impl Body for Sending {
-    type Data = Bytes;
-    type Error = hyper::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
-        self.steps.fetch_add(1, Ordering::Relaxed);
-        Poll::Ready(frame)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
-
-/// The output of `answered`. `None` if for `limit` it was not ready and no frame of the request's
-/// body was sent.
-async fn unless_silent<T>(
-    steps: &AtomicU64,
-    limit: Duration,
-    answered: impl Future<Output = T>,
-) -> Option<T> {
-    tokio::select! {
-        answer = answered => Some(answer),
-        () = tunnel::silence(steps, limit) => None,
-    }
-}
-
 impl Download {
     fn end(&mut self) {
         let Some(server) = self.server.take() else { return };
@@ -417,15 +375,20 @@ impl Body for Download {
 }
 
 /// Why a server's response cannot be forwarded.
-enum Failure {
+pub enum Failure {
+    /// The request is wrong.
     Bad(&'static Phrase<0>),
     /// A transfer coding that another proxy might read differently (request smuggling).
     Coding,
+    /// The client stopped in the middle of its request for so many seconds.
+    Stalled(u64),
+    /// There is no connection to the server.
     Connect(ConnectError),
     /// The server closed the connection, or sent something that is not HTTP.
     BrokeOff,
     /// The server switched to another protocol, for which nobody had asked.
     Switched,
+    /// The server was silent for so many seconds.
     Slow(u64),
     /// Neighbours are not served now.
     Closed(Closed),
@@ -449,6 +412,9 @@ impl Failure {
             Failure::Closed(closed) => return Words::closed(closed, &connector.gate.zone()).answer(language),
             Failure::Bad(why) => (StatusCode::BAD_REQUEST, Note::new(why, [])),
             Failure::Coding => (StatusCode::NOT_IMPLEMENTED, Note::new(&phrase::CODING, [])),
+            Failure::Stalled(seconds) => {
+                (StatusCode::REQUEST_TIMEOUT, Note::new(&phrase::BODY_SILENT, [Value::same(seconds)]))
+            }
             Failure::Connect(error) => {
                 let words = Words::connect(error);
                 if [StatusCode::FORBIDDEN, StatusCode::TOO_MANY_REQUESTS].contains(&words.status) {

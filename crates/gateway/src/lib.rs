@@ -50,6 +50,7 @@ pub mod qr;
 mod refusals;
 pub mod relay;
 pub mod resolve;
+pub mod sending;
 pub mod setup;
 mod socket;
 mod socks;

@@ -113,7 +113,8 @@ impl Privileged {
         let ports = config.udp_ports.iter().copied().chain([dns::PORT]).collect::<BTreeSet<u16>>();
         self.taken = transparent::taken(ports);
         let open: Vec<u16> = config.listen.iter().chain(&config.socks).map(SocketAddr::port).collect();
-        caretaker.divert(transparent, &open)
+        caretaker.divert(transparent, &open)?;
+        caretaker.serve(&config.clients)
     }
 }
 

@@ -70,6 +70,11 @@ phrases! {
         "el servidor fa {} s que no respon";
     BROKE_OFF[0]: "the server closed the connection, or does not speak HTTP",
         "el servidor ha cortado, o no habla HTTP", "el servidor ha tallat, o no parla HTTP";
+    BODY[0]: "the body of the request is malformed, or ends too early",
+        "el cuerpo de la petición está mal formado, o termina antes de tiempo",
+        "el cos de la petició està mal format, o s'acaba abans d'hora";
+    BODY_SILENT[1]: "you have sent nothing more of the request for {} s",
+        "llevas {} s sin enviar el resto de la petición", "fa {} s que no envies la resta de la petició";
     SOMETHING_ELSE[0]: "the server switched to another protocol", "el servidor habla otra cosa",
         "el servidor parla una altra cosa";
     CODING[0]: "only the transfer coding `chunked` is supported",

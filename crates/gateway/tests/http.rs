@@ -3,10 +3,12 @@
 mod common;
 
 use common::{
-    PASSWORD, PATIENCE, Running, authorization, echo, from, mirror, name_server, objects, status, text, users,
+    PASSWORD, PATIENCE, Running, authorization, echo, from, mirror, name_server, objects, status, stops,
+    text, users, witness,
 };
 use http_body_util::{BodyExt, Empty};
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinSet;
@@ -342,6 +344,49 @@ async fn a_long_upload_is_not_cut_off_while_it_goes_on() {
     let answer = common::text(&mut stream).await;
     assert_eq!(common::status(&answer), 200, "{answer}");
     assert_eq!(seen.lock().unwrap()[0].body, b"8 bytes!");
+}
+
+/// A request whose body is wrong is the client's fault, not the server's.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_that_is_wrong_is_blamed_on_the_client() {
+    let (server, _) = witness().await;
+    let silent = stops(b"").await;
+    let gateway = Running::start(&[server.port(), silent.port()], "limits = { answer_s = 1 }").await;
+    let to = |server: SocketAddr, head: &str, body: &str| {
+        format!("POST http://{server}/ HTTP/1.1\r\nHost: x\r\n{head}\r\n{body}")
+    };
+    let chunked = |body: &str| to(server, "Transfer-Encoding: chunked\r\n", body);
+    let extension = format!("1;x={}\r\nz\r\n0\r\n\r\n", "y".repeat(100_000));
+    let trailers: String = (0..10_000).map(|n| format!("X-{n}: y\r\n")).collect();
+    for (what, request) in [
+        ("a size that is no number", chunked("zz\r\nhello\r\n0\r\n\r\n")),
+        ("a size beyond all numbers", chunked("fffffffffffffffff\r\n")),
+        ("no end of a chunk", chunked("5\r\nhello0\r\n\r\n")),
+        ("an extension that is too long", chunked(&extension)),
+        ("too many trailers", chunked(&format!("1\r\nz\r\n0\r\n{trailers}\r\n"))),
+        ("a trailer without a name", chunked("1\r\nz\r\n0\r\n: y\r\n\r\n")),
+    ] {
+        let mut stream = gateway.client().await;
+        // The gateway may close the connection before all is written.
+        let _ = stream.write_all(request.as_bytes()).await;
+        let heard = text(&mut stream).await;
+        assert_eq!(status(&heard), 400, "{what}: {heard}");
+    }
+    for (what, request) in [
+        ("less than announced", to(server, "Content-Length: 9\r\n", "hello")),
+        ("no last chunk", chunked("5\r\nhello\r\n")),
+    ] {
+        let heard = gateway.say(&request).await;
+        assert_eq!(status(&heard), 408, "{what}, and then nothing: {heard}");
+        let mut stream = gateway.client().await;
+        stream.write_all(request.as_bytes()).await.unwrap();
+        stream.shutdown().await.unwrap();
+        let heard = text(&mut stream).await;
+        assert_eq!(status(&heard), 400, "{what}, and then the end: {heard}");
+    }
+    let whole = to(silent, "Content-Length: 5\r\nConnection: close\r\n", "hello");
+    let heard = gateway.say(&whole).await;
+    assert_eq!(status(&heard), 504, "a server that is silent after a whole body: {heard}");
 }
 
 #[tokio::test]

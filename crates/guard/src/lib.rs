@@ -9,7 +9,7 @@ mod rights;
 mod secret;
 
 pub use attempts::{Attempts, site};
-pub use name::{is_name, is_steady, is_user};
+pub use name::{is_name, is_steady, is_user, steady, steady_lines};
 pub use replace::replace;
 pub use rights::{Rights, give_up_but, give_up_the_last};
 pub use secret::{SecretError, check_private, credential, read_in_place, read_secret};

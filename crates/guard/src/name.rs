@@ -22,6 +22,18 @@ pub fn is_steady(c: char) -> bool {
     !c.is_control() && !turns
 }
 
+/// Somebody else's text for a terminal: characters that are not [steady](is_steady) are replaced by
+/// U+FFFD.
+pub fn steady(text: &str) -> String {
+    text.chars().map(|c| if is_steady(c) { c } else { char::REPLACEMENT_CHARACTER }).collect()
+}
+
+/// The same for a text of several lines: line ends and tabs stay.
+pub fn steady_lines(text: &str) -> String {
+    let kept = |c: char| is_steady(c) || c == '\n' || c == '\t';
+    text.chars().map(|c| if kept(c) { c } else { char::REPLACEMENT_CHARACTER }).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -37,6 +49,10 @@ mod tests {
         for name in ["a b", "a:b", "#a"] {
             assert!(is_name(name) && !is_user(name), "{name:?}");
         }
+        assert_eq!(
+            steady("größe \u{1b}]0;x\u{7}\ngpj\u{202e}"),
+            "größe \u{fffd}]0;x\u{fffd}\u{fffd}gpj\u{fffd}"
+        );
         assert!(is_user("ann") && is_user("a#"));
     }
 }

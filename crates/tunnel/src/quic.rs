@@ -5,6 +5,7 @@ use crate::carry::SEND_BUFFER;
 use crate::identity::{Denied, Fingerprint, explain_alert};
 use crate::sender::{Factory, Sender};
 use crate::wire::{self, FRAME_LIMIT, Frame, Greeting};
+use leeway_guard::is_steady;
 use quinn::{
     ApplicationClose, Connection, ConnectionError, MtuDiscoveryConfig, RecvStream, SendStream,
     TransportConfig, VarInt,
@@ -112,7 +113,7 @@ pub(crate) fn explain(error: &ConnectionError) -> Error {
     match error {
         ConnectionError::ApplicationClosed(ApplicationClose { error_code, reason }) => {
             let words: String =
-                String::from_utf8_lossy(reason).chars().filter(|c| !c.is_control()).take(200).collect();
+                String::from_utf8_lossy(reason).chars().filter(|&c| is_steady(c)).take(200).collect();
             let words = if words.is_empty() { "the other side has left".to_owned() } else { words };
             if *error_code == CLOSE_FOR_GOOD { Error::Refused(words) } else { Error::Lost(words) }
         }

@@ -7,6 +7,7 @@
 
 use crate::owd::Report;
 use crate::standing::Standing;
+use leeway_guard::is_steady;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Name and version of the protocol, for ALPN. TLS refuses another version.
@@ -350,8 +351,8 @@ impl<'a> Input<'a> {
             return Err(Malformed("text: it is too long"));
         }
         let text = std::str::from_utf8(self.take(length)?).map_err(|_| Malformed("text: it is not UTF-8"))?;
-        if text.chars().any(char::is_control) {
-            return Err(Malformed("text: it has control characters"));
+        if !text.chars().all(is_steady) {
+            return Err(Malformed("text: it has characters that control a terminal"));
         }
         Ok(text.to_owned())
     }

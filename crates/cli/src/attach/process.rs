@@ -4,6 +4,7 @@
 use crate::Failure;
 use crate::account::confinement_of;
 use crate::run::start_reaper;
+use leeway_guard::steady;
 use leeway_kernel::{Asker, Confinement, Dscp, Policy, Process};
 use rustix::net::sockopt;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
@@ -16,7 +17,7 @@ pub fn run(pid: u32, detach: bool, policy: &Policy, out: &mut impl Write) -> Res
     let missing = || Failure::Usage(format!("there is no process {pid}"));
     let process = Process::of(pid).ok_or_else(missing)?;
     let comm = std::fs::read_to_string(format!("/proc/{pid}/comm")).map_err(|_| missing())?;
-    let comm = comm.trim_end();
+    let comm = &steady(comm.trim_end());
     let there = confinement_of(pid)?;
     if detach {
         let there = there.ok_or_else(|| Failure::Usage(format!("process {pid} ({comm}) is not attached")))?;

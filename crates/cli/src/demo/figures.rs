@@ -31,7 +31,8 @@ pub fn heading(out: &mut impl Write) -> io::Result<()> {
 impl Figures {
     /// Rate of all neighbours together, in bit/s.
     pub fn together_bps(&self) -> f64 {
-        self.neighbours_bps.iter().flatten().sum()
+        // The sum of no numbers is -0.0, which would be shown with its sign.
+        self.neighbours_bps.iter().flatten().sum::<f64>() + 0.0
     }
 
     /// Prints the row.

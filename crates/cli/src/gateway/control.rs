@@ -16,7 +16,7 @@ use leeway_gateway::control::{
 };
 use leeway_gateway::home_speed::{Compared, HomeSpeed, Seen};
 use leeway_gateway::peers::{PeerStatus, Standing};
-use leeway_guard::{SecretError, read_in_place};
+use leeway_guard::{SecretError, read_in_place, steady, steady_lines};
 use leeway_units::Duration;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -140,7 +140,7 @@ pub fn run(command: &ControlCommand) -> Result<(), Failure> {
             let request = ReloadRequest { secrets: secrets(config)? };
             let asked = runtime.block_on(ask.client().post("/v1/reload", &request));
             ask.print(&asked?, |answer: &Reloaded, out| {
-                answer.words.iter().try_for_each(|words| writeln!(out, "{words}"))
+                answer.words.iter().try_for_each(|words| writeln!(out, "{}", steady_lines(words)))
             })
         }
         ControlCommand::Revoke { name, undo, ask } => {
@@ -148,7 +148,7 @@ pub fn run(command: &ControlCommand) -> Result<(), Failure> {
             let asked = runtime.block_on(ask.client().post("/v1/revoke", &request));
             ask.print(&asked?, |answer: &Revoked, out| {
                 let has = if answer.revoked { "no access from now on" } else { "access again" };
-                writeln!(out, "{} has {has}", shown(&answer.user))
+                writeln!(out, "{} has {has}", steady(&answer.user))
             })
         }
         ControlCommand::Export { from, to, format, socket } => {
@@ -275,7 +275,7 @@ fn status(status: &Status, out: &mut dyn Write) -> io::Result<()> {
     sharing(status, out)?;
     if let Some(seen) = &status.observed {
         observe::observation(seen, out)?;
-        return status.notices.iter().try_for_each(|notice| writeln!(out, "note: {notice}"));
+        return notices(&status.notices, out);
     }
     writeln!(out, "neighbours: {} with {} connections", status.users, status.connections)?;
     writeln!(
@@ -301,7 +301,7 @@ fn status(status: &Status, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "{}", volume_line(volume))?;
     }
     if !status.revoked.is_empty() {
-        let names: Vec<String> = status.revoked.iter().map(|name| shown(name)).collect();
+        let names: Vec<String> = status.revoked.iter().map(|name| steady(name)).collect();
         writeln!(out, "no access: {}", names.join(", "))?;
     }
     if let Some(accounts) = &status.accounts {
@@ -311,7 +311,7 @@ fn status(status: &Status, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "relay: {relay}")?;
     }
     status.peers.iter().try_for_each(|peer| writeln!(out, "{}", peer_line(peer)))?;
-    status.notices.iter().try_for_each(|notice| writeln!(out, "note: {notice}"))
+    notices(&status.notices, out)
 }
 
 fn speed(speed: &HomeSpeed, out: &mut dyn Write) -> io::Result<()> {
@@ -350,12 +350,16 @@ fn peer_line(peer: &PeerStatus) -> String {
             let users = says.users.map_or(String::new(), |users| format!(", {users} users"));
             format!("{sharing}{load}{users}")
         }
-        (None, error) => error.as_deref().map_or("no answer".into(), shown),
+        (None, error) => error.as_deref().map_or("no answer".into(), steady),
     };
     let rtt = peer.round_trip_ms.map_or(String::new(), |rtt| format!(", round trip {rtt:.1} ms"));
     let address = peer.address.to_string();
-    let called = peer.name.as_ref().map_or(address.clone(), |name| format!("{} ({address})", shown(name)));
+    let called = peer.name.as_ref().map_or(address.clone(), |name| format!("{} ({address})", steady(name)));
     format!("gateway {called}: {standing}{rtt}")
+}
+
+fn notices(notices: &[String], out: &mut dyn Write) -> io::Result<()> {
+    notices.iter().try_for_each(|notice| writeln!(out, "note: {}", steady_lines(notice)))
 }
 
 fn volume_line(volume: &Volume) -> String {
@@ -366,11 +370,6 @@ fn volume_line(volume: &Volume) -> String {
         megabytes(volume.limit_bytes),
         local(volume.until)
     )
-}
-
-/// A name without control characters, which a terminal would obey.
-pub fn shown(name: &str) -> String {
-    name.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
 /// Data with its unit.

@@ -1,9 +1,10 @@
 //! `leeway gateway limit`: lists the limits of neighbours, and changes them while the gateway runs.
 
-use super::control::{Ask, shown};
+use super::control::Ask;
 use crate::Failure;
 use clap::{ArgGroup, Args};
 use leeway_gateway::control::{LimitRequest, LimitStatus};
+use leeway_guard::steady;
 use leeway_units::{Bytes, Rate};
 use std::io::{self, Write};
 use tokio::runtime::Runtime;
@@ -92,7 +93,7 @@ pub fn run(limit: &SetLimit, runtime: &Runtime) -> Result<(), Failure> {
 
 fn line(limit: &LimitStatus, out: &mut dyn Write) -> io::Result<()> {
     let whose = match &limit.user {
-        Some(name) => shown(name),
+        Some(name) => steady(name),
         None if limit.all => "all neighbours together".into(),
         None => "each neighbour".into(),
     };

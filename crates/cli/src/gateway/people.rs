@@ -1,6 +1,6 @@
 //! `leeway gateway voucher`, `invite`, `users`: the users of the line.
 
-use super::control::{Ask, local, megabytes, shown};
+use super::control::{Ask, local, megabytes};
 use crate::Failure;
 use clap::{Args, Subcommand};
 use jiff::tz::TimeZone;
@@ -10,6 +10,7 @@ use leeway_gateway::control::{
 };
 use leeway_gateway::page::{Language, sheet};
 use leeway_gateway::qr::Qr;
+use leeway_guard::steady;
 use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -212,7 +213,7 @@ fn create(path: &Path) -> Result<File, Failure> {
 
 fn invited(issued: &Issued, out: &mut dyn Write) -> io::Result<()> {
     for IssuedCode { code, holder, link } in &issued.codes {
-        writeln!(out, "{} is invited: {}", shown(holder), worth(issued.days, issued.bytes))?;
+        writeln!(out, "{} is invited: {}", steady(holder), worth(issued.days, issued.bytes))?;
         if let Some(http) = issued.entrance.http {
             writeln!(out, "HTTP proxy: {} port {}", http.ip(), http.port())?;
         }
@@ -238,7 +239,7 @@ fn vouchers(all: &[VoucherStatus], out: &mut dyn Write) -> io::Result<()> {
         writeln!(
             out,
             "{:width$}  {:8}  {:24}  {:>12}  {}",
-            shown(&voucher.holder),
+            steady(&voucher.holder),
             voucher.standing,
             worth(voucher.days, voucher.bytes),
             megabytes(voucher.used_bytes),
@@ -264,7 +265,7 @@ fn users(users: &[UserStatus], out: &mut dyn Write) -> io::Result<()> {
         writeln!(
             out,
             "{:width$}  {:>11}  {:>12}  {:>12}  {:>8}  {:>7}  {:7}  {:>12}  {:>12}  {:23}  {}",
-            shown(&user.name),
+            steady(&user.name),
             user.connections,
             megabytes(user.down_bytes),
             megabytes(user.up_bytes),
@@ -287,7 +288,7 @@ fn each_day(past: &PastDays, out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn sums(past: &PastDays, out: &mut dyn Write) -> io::Result<()> {
-    let name = |user: &str| if user.is_empty() { "(the home)".to_owned() } else { shown(user) };
+    let name = |user: &str| if user.is_empty() { "(the home)".to_owned() } else { steady(user) };
     let rows: Vec<_> = past.sums().into_iter().map(|(user, sums)| (name(user), sums)).collect();
     let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0).max(6);
     let [today, week, whole] =
@@ -300,7 +301,7 @@ fn sums(past: &PastDays, out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn width<'a>(names: impl Iterator<Item = &'a String>) -> usize {
-    names.map(|name| shown(name).chars().count()).max().unwrap_or(0).max(6)
+    names.map(|name| steady(name).chars().count()).max().unwrap_or(0).max(6)
 }
 
 /// Days and data as text.

@@ -46,10 +46,10 @@ pub fn tell(window: &Window) -> Option<String> {
         .iter()
         .filter_map(|row| mean(row, "harm_completion").or_else(|| long_delay(row)))
         .fold(1.0, |longest: f64, harm| longest.max(times(harm)));
-    let longest = if longest < 1.05 {
+    let longest = if longest < 1.01 {
         "nothing takes longer than without it".to_owned()
     } else {
-        format!("nothing takes more than {:.1} times as long as without it", (longest * 10.0).ceil() / 10.0)
+        format!("nothing takes more than {:.0} % longer than without it", ((longest - 1.0) * 100.0).ceil())
     };
     let later = others.iter().filter_map(|row| {
         let added_ms = added_delay_s(row).filter(|_| long_delay(row).is_none())? * 1e3;
@@ -144,8 +144,13 @@ mod tests {
             vec![row("video", "primary", &[("harm_throughput", rate), ("harm_completion", time)])]
         };
         assert_eq!(
-            told(6.2e6, video(0.001, 0.03)).unwrap(),
+            told(6.2e6, video(0.001, 0.003)).unwrap(),
             "backup takes 6.20 Mbit/s and gives way: video keeps its rate, and nothing takes longer than without it."
+        );
+        assert_eq!(
+            told(6.2e6, video(0.024, 0.0293)).unwrap(),
+            "backup takes 6.20 Mbit/s and gives way: video keeps its rate within 3 %, and nothing takes more than 4 % \
+             longer than without it."
         );
         assert_eq!(
             told(9.5e6, video(0.727, 0.82)).unwrap(),
@@ -153,10 +158,10 @@ mod tests {
         );
         assert_eq!(
             told(7.6e6, video(0.067, 0.079)).unwrap(),
-            "backup takes 7.60 Mbit/s and gives way: video keeps its rate within 7 %, and nothing takes more than \
-             1.1 times as long as without it."
+            "backup takes 7.60 Mbit/s and gives way: video keeps its rate within 7 %, and nothing takes more than 9 % \
+             longer than without it."
         );
-        assert!(told(9.5e6, video(0.0, 0.3)).unwrap().contains("more than 1.5 times as long"));
+        assert!(told(9.5e6, video(0.0, 0.3)).unwrap().contains("more than 43 % longer"));
         assert!(told(9.5e6, video(0.0, 0.4)).unwrap().contains("does not give way"));
     }
 

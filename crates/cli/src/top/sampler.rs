@@ -4,7 +4,7 @@ use super::Row;
 use crate::Failure;
 use crate::helper::request;
 use crate::sockets::{Direction, Seen, Snapshot};
-use leeway_guard::is_steady;
+use leeway_guard::steady;
 use std::collections::{BTreeSet, HashMap};
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -39,7 +39,7 @@ impl Sampler {
         let when = Instant::now();
         self.check(&snapshot.loaded)?;
         self.loaded = snapshot.loaded;
-        self.notes = snapshot.shares.iter().map(|(what, share)| share.explained(what)).collect();
+        self.notes = snapshot.shares.iter().map(|(what, share)| share.explained(&steady(what))).collect();
         self.find_programs(snapshot.sockets.iter().map(|socket| socket.inode));
         let mut now = HashMap::new();
         let mut rows = Vec::new();
@@ -147,8 +147,7 @@ impl Sampler {
 /// The name of a program as text. A program chooses its own name, which may contain control
 /// characters for somebody else's terminal.
 fn plain(name: &[u8]) -> String {
-    let name = String::from_utf8_lossy(name);
-    name.trim_end().chars().map(|c| if is_steady(c) { c } else { char::REPLACEMENT_CHARACTER }).collect()
+    steady(String::from_utf8_lossy(name).trim_end())
 }
 
 #[cfg(test)]

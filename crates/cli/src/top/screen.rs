@@ -167,7 +167,7 @@ impl Screen {
     }
 
     fn summary(&self, shown: &[&Row]) -> String {
-        let mbps = shown.iter().filter_map(|row| row.rate_bps).sum::<f64>() * 1e-6;
+        let mbps = together_mbps(shown.iter().filter_map(|row| row.rate_bps));
         let mut text = format!("leeway top: {} sockets, {mbps:.2} Mbit/s", shown.len());
         text.push_str(&format!(", by {}", format!("{:?}", self.order).to_lowercase()));
         if !self.filter.is_empty() {
@@ -177,5 +177,22 @@ impl Screen {
             text.push_str(", held");
         }
         text
+    }
+}
+
+/// The sum of rates in Mbit/s. That of none is 0, not -0.0 as by `sum`, which would be shown with
+/// its sign.
+fn together_mbps(rates_bps: impl Iterator<Item = f64>) -> f64 {
+    rates_bps.fold(0.0, |sum, rate| sum + rate) * 1e-6
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_rates_are_zero_without_a_sign() {
+        assert_eq!(format!("{:.2}", together_mbps(std::iter::empty())), "0.00");
+        assert_eq!(format!("{:.2}", together_mbps([1e6, 2.5e6].into_iter())), "3.50");
     }
 }

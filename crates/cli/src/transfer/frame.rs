@@ -12,7 +12,7 @@
 //! not look like silence. Numbers are big-endian.
 
 use super::part::SUFFIX;
-use leeway_guard::is_steady;
+use leeway_guard::{is_steady, steady};
 use std::io;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
@@ -137,7 +137,7 @@ impl Frame {
                 }
                 let mut reason = vec![0; length];
                 from.read_exact(&mut reason).await?;
-                Frame::Refusal(printable(&String::from_utf8_lossy(&reason)))
+                Frame::Refusal(steady(&String::from_utf8_lossy(&reason)))
             }
             GO => Frame::Go { offset_bytes: from.read_u64().await?, hash: read_hash(from).await? },
             DATA => Frame::Data,
@@ -152,11 +152,6 @@ async fn read_hash(from: &mut (impl AsyncRead + Unpin)) -> io::Result<blake3::Ha
     let mut hash = [0; blake3::OUT_LEN];
     from.read_exact(&mut hash).await?;
     Ok(hash.into())
-}
-
-/// A stranger's text, without characters that control a terminal.
-fn printable(words: &str) -> String {
-    words.chars().map(|c| if is_steady(c) { c } else { char::REPLACEMENT_CHARACTER }).collect()
 }
 
 fn invalid(what: &str) -> io::Error {

@@ -50,6 +50,59 @@ fn clients_without_configuration_are_served_and_never_slip_past() {
     assert_eq!(bed.rules(), before, "nothing stays behind");
 }
 
+/// The gateway answers a connection in the name of a server for its clients only. Routes lead back to
+/// the others here, so that an answer would arrive. A deprecated address is no default source.
+#[test]
+fn nobody_but_a_client_is_answered_in_the_name_of_a_server() {
+    if !possible() {
+        return;
+    }
+    let bed = Testbed::serving();
+    let [users, gateways, ..] = &bed.names;
+    let other = ["10.99.0.9", "fd99::9"];
+    sh(&format!(
+        "ip -n {users} addr add 10.99.0.9/32 dev lan; ip -n {users} addr add fd99::9/128 dev lan nodad preferred_lft 0
+         ip -n {gateways} route add 10.99.0.9/32 via 10.20.0.2; ip -n {gateways} route add fd99::9/128 via fd20::2"
+    ));
+    let folder = tempfile::tempdir().unwrap();
+    let file = transparent(folder.path(), "");
+    let socket = folder.path().join("control.sock");
+    let control = format!("[control]\nsocket = {socket:?}\nstate = {:?}\n", folder.path());
+    let text = std::fs::read_to_string(&file).unwrap() + &control;
+    std::fs::write(&file, &text).unwrap();
+    let (_gateway, _) = Gateway::start(&mut bed.gateway(&file), 2);
+    let script = "
+import socket, sys
+family = socket.AF_INET6 if ':' in sys.argv[1] else socket.AF_INET
+s = socket.socket(family)
+s.settimeout(3)
+s.bind((sys.argv[1], 0))
+try:
+    s.connect((sys.argv[2], 80))
+    print('connected')
+except OSError:
+    print('nothing')
+";
+    let connects = |from: usize| bed.ask(script, &[other[from], SERVERS[from]]);
+    for v in 0..2 {
+        assert_eq!(bed.fetch(SERVERS[v], 80), GATEWAY[v], "a client is served");
+        assert_eq!(connects(v), "nothing", "{} is no client", other[v]);
+        assert_eq!(bed.fetch(SERVERS[v], 80), GATEWAY[v], "the client of the same machine still is");
+    }
+    // Many networks, two of which overlap.
+    let many: String = (0..1000).map(|n| format!("\"10.{}.{}.0/25\", ", 100 + n / 256, n % 256)).collect();
+    let more = format!("clients = [{many}\"10.99.0.0/16\", \"10.99.0.9/32\", \"fd99::/64\", ");
+    std::fs::write(&file, text.replace("clients = [", &more)).unwrap();
+    let reload =
+        leeway().args(["gateway", "reload", "--socket"]).arg(&socket).arg("--config").arg(&file).output();
+    let reload = reload.unwrap();
+    assert!(reload.status.success(), "{}", String::from_utf8_lossy(&reload.stderr));
+    for v in 0..2 {
+        assert_eq!(connects(v), "connected", "{} is a client since the reload", other[v]);
+        assert_eq!(bed.fetch(SERVERS[v], 80), GATEWAY[v]);
+    }
+}
+
 #[test]
 fn where_ipv6_is_off_it_is_refused_and_ipv4_is_served() {
     if !possible() {

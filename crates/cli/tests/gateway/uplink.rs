@@ -86,19 +86,20 @@ s.settimeout(0.2)
 count = int(float(sys.argv[1]) * 50)
 sent, took = {}, {}
 def receive():
-    while len(took) < count and time.monotonic() < end:
+    while len(took) < count and (end is None or time.monotonic() < end):
         try:
             n = int(s.recv(100))
         except OSError:
             continue
         took[n] = time.monotonic() - sent[n]
-end = time.monotonic() + count / 50 + 1
+begun, end = time.monotonic(), None
 thread = threading.Thread(target=receive)
 thread.start()
 for n in range(count):
     sent[n] = time.monotonic()
     s.send(b'%d' % n)
-    time.sleep(0.02)
+    time.sleep(max(0, begun + (n + 1) * 0.02 - time.monotonic()))
+end = time.monotonic() + 1
 thread.join()
 print(*sorted(round(1000 * took.get(n, 1), 2) for n in range(count)))
 ";

@@ -13,6 +13,7 @@ pub use document::Document;
 pub use machine::{Beside, Bind, Machine, SecretFile};
 
 use crate::config::Config;
+use leeway_guard::steady_lines;
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -79,8 +80,7 @@ impl fmt::Display for Finding {
         if !self.right.is_empty() {
             text += &format!("\n    right: {}", self.right);
         }
-        // Control characters are replaced, because a terminal would obey them.
-        f.write_str(&text.replace(|c: char| c.is_control() && c != '\n', "\u{fffd}"))
+        f.write_str(&steady_lines(&text))
     }
 }
 

@@ -27,6 +27,7 @@ pub use status::{
 pub(crate) use api::serve;
 pub(crate) use status::own_volumes;
 
+use crate::caretaker::Caretaker;
 use crate::config::Config;
 use crate::gate::{Gate, LONGEST};
 use crate::http::Proxy;
@@ -113,6 +114,8 @@ pub struct Operations {
     history: Mutex<History>,
     /// The observer of a gateway that serves nobody.
     observer: Option<Arc<Observer>>,
+    /// The process whose rules divert clients without configuration, if there are such rules.
+    diverting: Option<Arc<Caretaker>>,
 }
 
 impl Operations {
@@ -121,12 +124,28 @@ impl Operations {
         let (notes, addresses, history) = (OnceLock::new(), OnceLock::new(), Mutex::default());
         let running = Mutex::new(Running::new(config));
         let (began, started) = (Instant::now(), Timestamp::now());
-        Operations { proxy, began, started, notes, addresses, owners, running, history, observer: None }
+        Operations {
+            proxy,
+            began,
+            started,
+            notes,
+            addresses,
+            owners,
+            running,
+            history,
+            observer: None,
+            diverting: None,
+        }
     }
 
     /// The operations of a gateway that only observes, if there is an observer.
     pub(crate) fn observing(self, observer: Option<Arc<Observer>>) -> Operations {
         Operations { observer, ..self }
+    }
+
+    /// The operations of a gateway whose clients this process diverts, if there is one.
+    pub(crate) fn diverting(self, diverting: Option<Arc<Caretaker>>) -> Operations {
+        Operations { diverting, ..self }
     }
 
     /// The observer of a gateway that serves nobody.

@@ -71,9 +71,11 @@ impl Operations {
         let connector = &self.proxy.connector;
         let block = Arc::new(Blocklist::read(&config.block).map_err(wrong)?);
         let policy = Policy { block: block.clone(), ..config.policy(connector.policy().attached.clone()) };
-        // The last step that can fail.
+        // The last steps that can fail.
+        self.divert(&config)?;
         if let Some(meter) = self.gate().meter() {
-            meter.reload(&config.caps.clone().unwrap_or_default())?;
+            let replaced = meter.reload(&config.caps.clone().unwrap_or_default());
+            replaced.inspect_err(|_| drop(self.divert(&running.config)))?;
         }
         connector.set_policy(policy);
         self.proxy.peers.set(&config.peers);
@@ -89,6 +91,12 @@ impl Operations {
         let copies = files.iter().filter(|path| is_copy(path, request, credential));
         notes.extend(copies.map(|path| Note::new(&COPY_OLD, [Value::same(path.display())])));
         Ok(notes)
+    }
+
+    /// Has only the clients of `config` diverted.
+    fn divert(&self, config: &Config) -> Result<(), OperationError> {
+        let Some(caretaker) = &self.diverting else { return Ok(()) };
+        caretaker.serve(&config.clients).map_err(|error| wrong(format!("clients: {error}")))
     }
 
     fn running(&self) -> MutexGuard<'_, Running> {

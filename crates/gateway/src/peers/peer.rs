@@ -1,5 +1,6 @@
 //! Another gateway, as the configuration gives it.
 
+use leeway_guard::is_steady;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -58,8 +59,7 @@ impl TryFrom<String> for Name {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        let fits =
-            !text.trim().is_empty() && text.chars().count() <= NAME && !text.chars().any(char::is_control);
+        let fits = !text.trim().is_empty() && text.chars().count() <= NAME && text.chars().all(is_steady);
         let wrong =
             || format!("{text:?} is no name for a gateway: 1 to {NAME} characters, such as \"attic\"");
         fits.then(|| Name(text.trim().to_owned())).ok_or_else(wrong)
