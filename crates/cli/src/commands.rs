@@ -210,7 +210,8 @@ fn with_dots(command: clap::Command) -> clap::Command {
         match arg.get_value_names().and_then(<[_]>::first) {
             Some(name) if many => {
                 let before = if arg.is_last_set() { "-- " } else { "" };
-                let name = format!("{before}{name}...");
+                // clap borrows names for the length of the program, and this runs once in it.
+                let name: &'static str = format!("{before}{name}...").leak();
                 arg.value_name(name)
             }
             _ => arg,

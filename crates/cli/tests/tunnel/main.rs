@@ -259,7 +259,7 @@ fn refusals_are_clear_and_have_their_exit_codes() {
     let mut relay = bed.at(&bed.relay, leeway());
     relay.args(["relay", "--private", "--listen", "127.0.0.1:0", "--state"]).arg(state.path());
     let relay = bed.start("unreadable", relay);
-    assert_eq!(bed.ends(relay), Some(1), "{}", bed.said("unreadable"));
+    assert_eq!(bed.ends(relay), Some(2), "{}", bed.said("unreadable"));
     let said = bed.said("unreadable");
     assert!(said.contains("clients.toml") && !said.contains("listening"), "{said}");
 }
