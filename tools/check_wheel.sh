@@ -13,6 +13,7 @@ main() {
 	folder=$(mktemp -d)
 	trap 'rm -rf "$folder"' EXIT
 	works "$PWD/$wheel"
+	tagged "$wheel"
 	complete "$sdist"
 	echo "$wheel and $sdist: complete"
 }
@@ -28,6 +29,17 @@ works() (
 	grep -q ' claims: ' said
 	ls figures/rossi2010/fig2a/*.svg >/dev/null
 )
+
+# Debian 12 makes the tag that the page names.
+tagged() {
+	local tag
+	[[ $(cat /etc/debian_version 2>/dev/null) == 12.* ]] || return 0
+	tag=$(grep -oE 'manylinux_[0-9]+_[0-9]+' <<<"$1")
+	grep -q "$tag" docs/install.md || {
+		echo "docs/install.md does not name the wheel's tag, $tag" >&2
+		return 1
+	}
+}
 
 complete() {
 	local source=$folder/source manifest crate

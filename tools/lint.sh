@@ -17,6 +17,7 @@ main() {
 	check "ruff format" target/tools/ruff format --quiet --check .
 	check "shellcheck" shell_clean
 	check "links" python3 tools/check_links.py
+	check "lines of the documents" python3 tools/check_lines.py
 	check "law pages" python3 tools/law_tables.py --check
 	if [ ${#failed[@]} -gt 0 ]; then
 		printf 'lint failed: %s\n' "${failed[@]}" >&2

@@ -52,7 +52,7 @@ Engine {engine}; {machine}.
 """
 
 
-COLUMNS = 110
+COLUMNS = 99
 BETWEEN = re.compile(r"(<!-- made by tools/results.py -->\n).*(<!-- end -->)", re.DOTALL)
 
 
@@ -73,9 +73,12 @@ def main() -> None:
 
 
 def wrapped(text: str) -> str:
-    """Paragraphs in lines that one can read; tables and headings as they are."""
-    lines = text.split("\n")
-    return "\n".join(line if line.startswith(("|", "#")) else textwrap.fill(line, COLUMNS) for line in lines)
+    """Paragraphs in lines that one can read; tables, headings and code as they are."""
+    blocks = text.split("\n\n")
+    return "\n\n".join(
+        block if block.startswith(("|", "#", "```")) else textwrap.fill(block, COLUMNS, break_on_hyphens=False)
+        for block in blocks
+    )
 
 
 def stamp(report: Record) -> str:

@@ -181,7 +181,7 @@ pub fn completions(shell: Shell) -> Result<(), Failure> {
 /// Prints the manual page, with a section for each subcommand; or writes a page of each to a
 /// folder.
 pub fn man(out: Option<&Path>) -> Result<(), Failure> {
-    let command = Cli::command();
+    let command = with_dots(Cli::command());
     if let Some(folder) = out {
         let failed = |error| Failure::Run(format!("cannot write to {}: {error}", folder.display()));
         std::fs::create_dir_all(folder).map_err(failed)?;
@@ -200,4 +200,22 @@ pub fn man(out: Option<&Path>) -> Result<(), Failure> {
         man.render_extra_section(&mut page)?;
     }
     Ok(stdout().write_all(&page)?)
+}
+
+/// The command with dots in the names of arguments that take several values, and `--` where one
+/// has to stand before them: clap_mangen leaves out both.
+fn with_dots(command: clap::Command) -> clap::Command {
+    let several = |arg: clap::Arg| {
+        let many = arg.is_positional() && matches!(arg.get_action(), clap::ArgAction::Append);
+        match arg.get_value_names().and_then(<[_]>::first) {
+            Some(name) if many => {
+                let before = if arg.is_last_set() { "-- " } else { "" };
+                // clap borrows names for the length of the program, and this runs once in it.
+                let name: &'static str = format!("{before}{name}...").leak();
+                arg.value_name(name)
+            }
+            _ => arg,
+        }
+    };
+    command.mut_args(several).mut_subcommands(with_dots)
 }

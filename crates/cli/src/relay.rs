@@ -136,6 +136,20 @@ impl fmt::Display for Ports {
 }
 
 impl Relay {
+    fn options(&self) -> ServerOptions {
+        ServerOptions {
+            listen: self.listen,
+            law: self.law.clone(),
+            congestion: self.tcp.clone(),
+            demand: self.demand.clone(),
+            demand_congestion: self.demand_tcp.clone(),
+            queue: self.queue.clone(),
+            network: self.network,
+            mtu: self.mtu,
+            rate: self.rate,
+        }
+    }
+
     fn reach(&self) -> Reach {
         let ports = self.ports.0.clone().zip(self.udp_ports.0.clone()).map(|(tcp, udp)| [tcp, udp]);
         Reach { private: self.private, ports }
@@ -206,22 +220,12 @@ fn tell(command: &RelayCommand) -> Result<(), Failure> {
 async fn serve(relay: &Relay) -> Result<(), Failure> {
     let mut interrupted = signal(SignalKind::interrupt())?;
     let mut terminated = signal(SignalKind::terminate())?;
-    let options = ServerOptions {
-        listen: relay.listen,
-        law: relay.law.clone(),
-        congestion: relay.tcp.clone(),
-        demand: relay.demand.clone(),
-        demand_congestion: relay.demand_tcp.clone(),
-        queue: relay.queue.clone(),
-        network: relay.network,
-        mtu: relay.mtu,
-        rate: relay.rate,
-    };
     let roster = Arc::new(Roster::open(&relay.state)?);
     let tun = Arc::new(Tun::open("lwrelay%d")?);
     let inward = Arc::clone(&tun) as Arc<dyn leeway_tunnel::Inward>;
-    let server =
-        Server::bind(options, Arc::clone(&roster), inward, |words| eprintln!("leeway relay: {words}"))?;
+    let server = Server::bind(relay.options(), Arc::clone(&roster), inward, |words| {
+        eprintln!("leeway relay: {words}")
+    })?;
     let mut host = ServerHost::new(&tun, &server.pool(), relay.mtu, &relay.reach())?;
     // Before the first client is served. Helper processes own the nftables rules and remove them
     // at the end.
@@ -233,8 +237,9 @@ async fn serve(relay: &Relay) -> Result<(), Failure> {
         let _ = told.send(error);
         stopping.notify_one();
     })?;
-    // Check that the folder is still readable without root's rights. Otherwise later invitations
-    // would not be seen.
+    // Without root's rights a folder of another user may be out of reach. Later invitations and
+    // revocations would then not be seen.
+    roster.list()?;
     let missing = ServerHost::forwarding_missing();
     if !missing.is_empty() {
         eprintln!(

@@ -404,6 +404,21 @@ fn lists_and_generated_texts_are_there() {
 }
 
 #[test]
+fn a_manual_page_shows_which_arguments_take_several_values() {
+    let folder = tempfile::tempdir().unwrap();
+    leeway().arg("man").arg("--out").arg(folder.path()).assert().success();
+    for (page, argument) in [
+        ("run", "[\\fICOMMAND...\\fR]"),
+        ("link", "[\\fI\\-\\- COMMAND...\\fR]"),
+        ("sim", "<\\fIFILE...\\fR>"),
+    ] {
+        let text = std::fs::read_to_string(folder.path().join(format!("leeway-{page}.1"))).unwrap();
+        let synopsis = text.split(".SH").find(|section| section.starts_with(" SYNOPSIS")).unwrap();
+        assert!(synopsis.contains(argument), "{synopsis}");
+    }
+}
+
+#[test]
 fn every_example_follows_the_schema_and_can_be_run() {
     let schema: serde_json::Value = serde_json::from_str(&stdout(leeway().arg("schema"))).unwrap();
     let validator = jsonschema::validator_for(&schema).unwrap();

@@ -109,14 +109,19 @@ def sweep(
             axes.set_xlabel(places.label(x) if x else "")
         every[0].set_ylabel(scale.label)
         if scale.unit:  # indices and scores do not begin at 0
-            ends = [end for axes in every for end in _ends(axes)]
-            low, high = min(0.0, *ends), max(0.0, *ends)
-            every[0].set_ylim(low - (0.05 * (high - low) if low < 0 else 0), high + 0.05 * (high - low or 1.0))
+            _from_zero(every)
         if len(panels[0][1]) > 1:
             handles, labels = every[0].get_legend_handles_labels()
             title = " and ".join(_short(path) for path in others) if by_panel else None
             canvas.legend(handles, labels, title=title, loc="outside right upper", frameon=False, alignment="left")
     return canvas
+
+
+def _from_zero(every: Sequence[Axes]) -> None:
+    """Lets the shared axis begin at 0, or below the lowest value where that is negative."""
+    ends = [end for axes in every for end in _ends(axes)]
+    low, high = min(0.0, *ends), max(0.0, *ends)
+    every[0].set_ylim(low - (0.05 * (high - low) if low < 0 else 0), high + 0.05 * (high - low or 1.0))
 
 
 def _ends(axes: Axes) -> list[float]:

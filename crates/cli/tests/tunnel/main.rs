@@ -252,6 +252,16 @@ fn refusals_are_clear_and_have_their_exit_codes() {
         assert!(output.status.code() == Some(1) && said.contains("sudo"), "{said}");
     }
     let _ = std::fs::remove_dir_all("/tmp/none");
+
+    // Another user's folder cannot be read without root's rights, so a revocation would not be seen.
+    let state = tempfile::tempdir().unwrap();
+    std::os::unix::fs::chown(state.path(), Some(65_534), Some(65_534)).unwrap();
+    let mut relay = bed.at(&bed.relay, leeway());
+    relay.args(["relay", "--private", "--listen", "127.0.0.1:0", "--state"]).arg(state.path());
+    let relay = bed.start("unreadable", relay);
+    assert_eq!(bed.ends(relay), Some(2), "{}", bed.said("unreadable"));
+    let said = bed.said("unreadable");
+    assert!(said.contains("clients.toml") && !said.contains("listening"), "{said}");
 }
 
 /// Behind a link of 10 Mbit/s and 25 ms each way: an upload through the tunnel alone, then beside one past

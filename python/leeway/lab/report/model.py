@@ -243,16 +243,6 @@ class Chapter:
     sections: list[Section] = field(default_factory=list)
 
     @property
-    def leading(self) -> list[Grid]:
-        """Tables that come first: a scoreboard is its first table."""
-        return self.grids[:1] if self.finished.experiment.kind == "scoreboard" else []
-
-    @property
-    def following(self) -> list[Grid]:
-        """The other tables, after the pictures."""
-        return self.grids[len(self.leading) :]
-
-    @property
     def counts(self) -> Counts:
         """Its claims by how they stand."""
         return Counts(row.standing for section in self.sections for row in section.rows)
