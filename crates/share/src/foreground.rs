@@ -13,9 +13,9 @@
 //! from one base RTT after the SYN. While the queue delays the request, the queue drains, and the
 //! response meets none.
 //!
-//! Scope and limitations: a response longer than usual is expected by its rate, so the background
-//! gets what is left of a transfer that something else limits. A request that is not seen (QUIC)
-//! is expected when its response begins.
+//! Scope and limitations: a response longer than usual is expected by its rate. If something other
+//! than the line limits such a transfer, the background gets the rest. A request that is not seen
+//! (QUIC) is expected when its response begins.
 
 use crate::policy::Policy;
 use std::collections::{BTreeMap, BTreeSet};
