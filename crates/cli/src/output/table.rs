@@ -29,7 +29,7 @@ pub fn print(results: &Collector, width: Option<usize>, out: &mut impl Write) ->
 
 fn print_file(outcomes: &[Outcome], width: Option<usize>, out: &mut impl Write) -> io::Result<()> {
     let head = &outcomes[0];
-    writeln!(out, "{}", steady(&head.point.title()))?;
+    writeln!(out, "{}", steady(head.point.title()))?;
     for (i, window) in head.windows.iter().enumerate() {
         let (from, to) = (format::seconds(window.from_s), format::seconds(window.to_s));
         let runs = match head.runs.as_slice() {
