@@ -283,8 +283,9 @@ def looks_late(setting: Setting) -> Steps:
     """A busy machine reads late. The gateway reads up to 2, 10, 20, 50 and 100 ms late, and hosts
     send up to 5 ms late.
 
-    A gateway that is late leaves the home more and neighbours less. The live gateway on 10 Mbit/s
-    leaves neighbours more than the simulated one, so this is not why.
+    On 1.72 Mbit/s a late gateway leaves the home as much and neighbours a little less. On 10 Mbit/s
+    one that is up to 20 ms late leaves both of them more than one that is up to 2 ms late. Why is not
+    known.
     """
     spans = setting.pick(("2 ms", "20 ms", "100 ms"), ("2 ms", "10 ms", "20 ms", "50 ms", "100 ms"))
     names = ("overload", "10 Mbit/s")
@@ -299,10 +300,16 @@ def looks_late(setting: Setting) -> Steps:
     measured = Measured((yield made), setups | {busy: setups["10 Mbit/s"]})
     claims = [
         Claim.number(
-            "10 Mbit/s, 20 ms: the neighbours' objects a second",
-            "fewer than 43 (live)",
-            measured.per_s("10 Mbit/s", "proxy, 20 ms"),
-            (0.0, 43.0),
+            "10 Mbit/s, 2 ms: the neighbours' objects a second",
+            "43 (live), 15% more or less",
+            measured.per_s("10 Mbit/s", "proxy, 2 ms"),
+            (0.85 * 43.4, 1.15 * 43.4),
+        ),
+        Claim.number(
+            "10 Mbit/s, 20 ms: the neighbours' objects a second, of those with 2 ms",
+            "as many at least",
+            measured.per_s("10 Mbit/s", "proxy, 20 ms").scaled(1 / measured.per_s("10 Mbit/s", "proxy, 2 ms").mean),
+            (1.0, INF),
         ),
         Claim.number(
             "10 Mbit/s, 20 ms: the home's mean, x alone",
