@@ -17,8 +17,7 @@ def cause(setup: str, mechanism: str) -> str:
     shown.
 
     Not known is, among others, why the live `borrowing` protects the home better than a shaper of
-    the same rates, and why a live proxy gets less than a simulated one on 10 Mbit/s and over round
-    trips of 50 and 100 ms.
+    the same rates, and why a live proxy gets less than a simulated one over a buffer of 1 BDP.
     """
     if setup == "0.5 BDP":
         return BURST
