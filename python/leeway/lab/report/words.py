@@ -20,7 +20,7 @@ def slug(name: str) -> str:
 def paper(name: str) -> str:
     """``trang2014`` becomes ``Trang 2014``."""
     found = re.fullmatch(r"([a-z]+)(\d{4})", name)
-    return f"{found[1].capitalize()} {found[2]}" if found else name
+    return f"{found[1].capitalize()} {found[2]}" if found else name.capitalize()
 
 
 def duration(seconds: float) -> str:
