@@ -9,6 +9,7 @@ mod reach;
 mod several;
 
 use bed::*;
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 /// At the web server: TCP that sends back what it got, UDP that echoes, TCP that only takes.
@@ -255,6 +256,7 @@ fn refusals_are_clear_and_have_their_exit_codes() {
 
     // Another user's folder cannot be read without root's rights, so a revocation would not be seen.
     let state = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(state.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
     std::os::unix::fs::chown(state.path(), Some(65_534), Some(65_534)).unwrap();
     let mut relay = bed.at(&bed.relay, leeway());
     relay.args(["relay", "--private", "--listen", "127.0.0.1:0", "--state"]).arg(state.path());
