@@ -120,8 +120,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for network in NETWORKS:
             both = [(leeway(program, network, Path(folder)), ns2(network)) for _ in range(rounds)]
-            ours, theirs = (statistics.median(1e9 * pair[side][0] / pair[side][1] for pair in both) for side in (0, 1))
-            ratio = statistics.median((theirs[0] / theirs[1]) / (ours[0] / ours[1]) for ours, theirs in both)
+            costs = [[1e9 * used / packets for used, packets, _ in pair] for pair in both]
+            ours, theirs = map(statistics.median, zip(*costs, strict=True))
+            ratio = statistics.median(theirs / ours for ours, theirs in costs)
             most = network.mbps * 1e6 * network.seconds / (8 * 1500)
             used = [f"{side[1] / most:.2f}" for side in both[0]]
             lost = [f"{100 * side[2]:.2f}" for side in both[0]]

@@ -2,7 +2,8 @@
 # Makes a Debian package of what `make install` puts in place, and prints its path. One package serves Debian 12 and newer.
 # usage: tools/deb.sh [FOLDER]; where the package goes: target/deb by default.
 # LEEWAY_PROGRAM as for tools/install.sh, which builds. LEEWAY_DEB_VERSION is the package's version,
-# by default that of the workspace. LEEWAY_DEB_LEVEL, 0 to 9, is how hard xz compresses, by default as Debian's packages: 6.
+# by default that of the workspace.
+# LEEWAY_DEB_LEVEL, 0 to 9, is how hard xz compresses; 6, as in Debian's packages, by default.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

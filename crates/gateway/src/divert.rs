@@ -204,7 +204,8 @@ fn divert(table: &str, interface: &str, mark: u32, port: u16, open: &str) -> Str
     format!(
         "add table inet {table} {{ flags owner; \
          set clients_v4 {{ type ipv4_addr; flags interval; }}; \
-         set clients_v6 {{ type ipv6_addr; flags interval; }}; chain divert {{ type filter hook prerouting priority -150; \
+         set clients_v6 {{ type ipv6_addr; flags interval; }}; \
+         chain divert {{ type filter hook prerouting priority -150; \
          iifname \"{interface}\" tcp dport {{ {open} }} fib daddr type local accept; \
          iifname \"{interface}\" meta pkttype {{ broadcast, multicast }} accept; \
          iifname \"{interface}\" udp dport != 53 fib daddr type local accept; \
@@ -217,10 +218,10 @@ fn divert(table: &str, interface: &str, mark: u32, port: u16, open: &str) -> Str
 /// Replaces the clients, in one transaction.
 fn serve(table: &str, clients: &[IpNet]) -> String {
     let mut text = String::new();
+    // A set of intervals has no two that overlap.
+    let clients = IpNet::aggregate(&clients.to_vec());
     for (set, v4) in [("clients_v4", true), ("clients_v6", false)] {
         text += &format!("flush set inet {table} {set}; ");
-        // A set of intervals has no two that overlap.
-        let clients = IpNet::aggregate(&clients.to_vec());
         let own = clients.iter().filter(|network| matches!(network, IpNet::V4(_)) == v4);
         let own: Vec<String> = own.map(IpNet::to_string).collect();
         if !own.is_empty() {

@@ -380,7 +380,7 @@ pub enum Failure {
     Bad(&'static Phrase<0>),
     /// A transfer coding that another proxy might read differently (request smuggling).
     Coding,
-    /// The client stopped in the middle of its request for so many seconds.
+    /// The client has sent nothing more of its request for this time, in seconds.
     Stalled(u64),
     /// There is no connection to the server.
     Connect(ConnectError),
@@ -388,7 +388,7 @@ pub enum Failure {
     BrokeOff,
     /// The server switched to another protocol, for which nobody had asked.
     Switched,
-    /// The server was silent for so many seconds.
+    /// The server has sent nothing for this time, in seconds.
     Slow(u64),
     /// Neighbours are not served now.
     Closed(Closed),

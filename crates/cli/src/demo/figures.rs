@@ -31,8 +31,8 @@ pub fn heading(out: &mut impl Write) -> io::Result<()> {
 impl Figures {
     /// Rate of all neighbours together, in bit/s.
     pub fn together_bps(&self) -> f64 {
-        // The sum of no numbers is -0.0, which would be shown with its sign.
-        self.neighbours_bps.iter().flatten().sum::<f64>() + 0.0
+        // By `sum`, the sum of no numbers is -0.0, which would be shown with its sign.
+        self.neighbours_bps.iter().flatten().fold(0.0, |sum, bps| sum + bps)
     }
 
     /// Prints the row.
